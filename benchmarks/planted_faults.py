@@ -110,13 +110,13 @@ FAULTS = (
     _fault("converters/output/commit.py", '.stat().st_size == f["bytes"]', ".stat().st_size >= 0"),
     _fault(
         "converters/output/commit.py",
-        "if places.out.exists() and not _is_empty(places.out):",
+        "if destination.out.exists() and not _is_empty(destination.out):",
         "if False:",
     ),
     _fault(
         "converters/output/pieces.py",
-        "if len(found) == len(tasks) else None",
-        "if found else None",
+        "if len(results) == len(tasks) else None",
+        "if results else None",
         "tests/converters/output",
         "tests/scale",
     ),
@@ -191,7 +191,9 @@ FAULTS = (
     # Lakes and exports.
     _fault("converters/lake/duplicates.py", "start % 8 : start % 8 + count", "0:count"),
     _fault(
-        "converters/export/chat_layout.py", "sum(systems) > leading or leading < 2", "leading < 2"
+        "converters/export/chat_layout.py",
+        "sum(systems) > leading_count or leading_count < 2",
+        "leading_count < 2",
     ),
     _fault("converters/export/job.py", "if lost and not self.options.lossy:", "if False:"),
     _fault("agent/lake/file_scan.py", "_is_known(one, known.get(scan.key(one)))", "True"),
@@ -211,7 +213,9 @@ FAULTS = (
     ),
     _fault("agent/judging/policy.py", 'and not state["order"].yes', ""),
     _fault(
-        "agent/judging/drift.py", "and not set(one.names) <= named", "and set(one.names) <= named"
+        "agent/judging/drift.py",
+        "and not set(change.names) <= names",
+        "and set(change.names) <= names",
     ),
     _fault(
         "agent/privacy/numbers.py", "return len(number) >= 15 and", "return len(number) >= 25 and"

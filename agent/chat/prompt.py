@@ -149,9 +149,11 @@ def _data_block(block: Safe) -> Safe:
     return load_prompt("chat_data").render(fence=fence_line(block), data=block)
 
 
-def _earlier_turns(said: Sequence[Utterance], redactor: Redactor) -> Iterator[tuple[str, Safe]]:
+def _earlier_turns(
+    utterances: Sequence[Utterance], redactor: Redactor
+) -> Iterator[tuple[str, Safe]]:
     """Yield what was said before, turn by turn; the program answered what was a command."""
-    remembered = [one for one in said if one.who in (YOU, MODEL)][-_REMEMBERED:]
+    remembered = [one for one in utterances if one.who in (YOU, MODEL)][-_REMEMBERED:]
     for index, one in enumerate(remembered):
         if one.who != YOU:
             continue

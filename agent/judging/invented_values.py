@@ -106,18 +106,23 @@ def invented_metadata(trial: Trial) -> Iterator[str]:
     if changed == trial.mapping:
         return
     pairs = [
-        (made, taken)
+        (record, path_record)
         for ours, theirs in _paired_records(trial, changed)
-        for made, taken in zip(ours, theirs, strict=True)
+        for record, path_record in zip(ours, theirs, strict=True)
     ]
     for key in META_KEYS:
-        values = [(made["meta"].get(key), taken["meta"].get(key)) for made, taken in pairs]
+        values = [
+            (record["meta"].get(key), path_record["meta"].get(key)) for record, path_record in pairs
+        ]
         if key == "language":
-            odd = _find_unmatched_languages(values, [made for made, _ in pairs])
+            unmatched = _find_unmatched_languages(values, [record for record, _ in pairs])
         else:
-            odd = _find_unmatched_values(values)
-        if odd:  # no value: a mapping could spell what is hidden in another way
-            yield f"meta.{key}: not what stands at its path in {len(odd)} of {len(values)} records"
+            unmatched = _find_unmatched_values(values)
+        if unmatched:  # no value: a mapping could spell what is hidden in another way
+            yield (
+                f"meta.{key}: not what stands at its path in "
+                f"{len(unmatched)} of {len(values)} records"
+            )
 
 
 def _change_layouts(mapping: Mapping, change: Callable[[Layout], Layout]) -> Mapping:

@@ -190,7 +190,7 @@ def _text_pieces(value: Value) -> Iterator[str]:
 
 def meta_faults(mapping: Mapping) -> list[Problem]:
     """Return constants that are invalid for their metadata key; pointers lead into the document."""
-    return [problem for place in _meta_constants(mapping) for problem in _meta_fault(*place)]
+    return [problem for constant in _meta_constants(mapping) for problem in _meta_fault(*constant)]
 
 
 def _meta_constants(mapping: Mapping) -> Iterator[tuple[str, str, str]]:

@@ -119,9 +119,9 @@ def _in_pieces(file: SourceFile, pieces: Sequence[FilePiece]) -> list[SourceFile
 
 def _can_be_cut(file: SourceFile, spec: SourceSpec) -> bool:
     facts = file.facts
-    lines = facts.format == "jsonl" or (facts.format == "text" and spec.root != "$")
-    plain = facts.compression is None and facts.newline == "\n" and is_utf8(facts.encoding)
-    return lines and plain and file.bytes > SHARD_BYTES and isinstance(file.place, LocalFile)
+    has_lines = facts.format == "jsonl" or (facts.format == "text" and spec.root != "$")
+    is_plain = facts.compression is None and facts.newline == "\n" and is_utf8(facts.encoding)
+    return has_lines and is_plain and file.bytes > SHARD_BYTES and isinstance(file.place, LocalFile)
 
 
 def _cut_together(source: Source, shard: JobShard, work: Path) -> dict[str, list[SourceFile]]:

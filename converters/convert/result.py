@@ -292,7 +292,7 @@ def conversion_identity(
             return None
         return "other content of the files"
 
-    place = absolute_location(source.location)
+    location = absolute_location(source.location)
     files = [input_stamp(file) for file in source.files]
     shows_changes = all(file.mtime_ns is not None or file.etag is not None for file in source.files)
     identity = RunIdentity(
@@ -302,9 +302,9 @@ def conversion_identity(
             "options": options,
             "versions": VERSIONS,
         },
-        place=[place, files],
+        place=[location, files],
         stamps=files if shows_changes else None,
-        location=place,
+        location=location,
         words={"options.tokenizer": "another tokenizer"},
         further=inputs_difference,
     )

@@ -39,8 +39,8 @@ class RayWorkers(Spreading):
                 _check_reachable(address or os.environ.get("RAY_ADDRESS", ""))
                 ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
             except (OSError, RuntimeError, ValueError) as error:
-                where = address or os.environ.get("RAY_ADDRESS", "this machine")
-                raise ConversionError(where, f"no Ray cluster: {error}", "is it up?") from error
+                location = address or os.environ.get("RAY_ADDRESS", "this machine")
+                raise ConversionError(location, f"no Ray cluster: {error}", "is it up?") from error
         resources: dict[str, float] = ray.cluster_resources()  # type: ignore[no-untyped-call]
         self.jobs = max(1, int(resources.get("CPU", 1)))
         self._call = ray.remote(

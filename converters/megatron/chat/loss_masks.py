@@ -205,17 +205,17 @@ class LossMasker:
         if self._loaded.kind == "sentencepiece":
             # A model may drop a space that begins a text, and put its own in the place.
             exact &= ~pc.starts_with(texts, " ").to_numpy(zero_copy_only=False)
-        firsts, certain, nonempty = id_offsets(encoded.lengths), exact[owners], first < last
+        firsts, is_exact, nonempty = id_offsets(encoded.lengths), exact[owners], first < last
         # A token without width stands for the place behind it.
         first_tokens = np.searchsorted(np.maximum(ends, starts + 1), first, side="right")
-        first_tokens = np.maximum(first_tokens, firsts[owners])[nonempty & certain]
+        first_tokens = np.maximum(first_tokens, firsts[owners])[nonempty & is_exact]
         last_tokens = np.minimum(np.searchsorted(starts, last), firsts[owners + 1])[
-            nonempty & certain
+            nonempty & is_exact
         ]
         for start, stop in zip(first_tokens.tolist(), last_tokens.tolist(), strict=True):
             mask[start:stop] = 1
         for number in np.unique(
-            owners[nonempty & ~certain & (encoded.lengths[owners] > 0)]
+            owners[nonempty & ~is_exact & (encoded.lengths[owners] > 0)]
         ).tolist():
             id_range = slice(firsts[number], firsts[number + 1])
             text, own_spans = texts[number].as_py(), spans.of_text(number)

@@ -231,9 +231,9 @@ def load_template(template: str | None, loaded: "TokenizerFile") -> ChatTemplate
         digest = hashlib.sha256(f"{CHATML} {_RULES}".encode()).hexdigest()
         return ChatTemplate(name=CHATML, sha256=digest, takes_tools=True, _sources={}, _special={})
     if template is None:
-        stated, own = loaded.config.get("chat_template"), loaded.chat_template or ""
-        named = _select_templates(stated) if isinstance(stated, list) else {}
-        sources = named if named.get("default") == own else {"default": own}
+        config_value, default = loaded.config.get("chat_template"), loaded.chat_template or ""
+        by_name = _select_templates(config_value) if isinstance(config_value, list) else {}
+        sources = by_name if by_name.get("default") == default else {"default": default}
         return _compile_template("tokenizer", str(loaded.path), sources, special)
     if template in BUILTIN:
         marks = {"bos_token": "<s>", "eos_token": "</s>", **special}

@@ -178,11 +178,11 @@ def _parts_of(folder: Path) -> list[str]:
     except OSError as error:
         problem = f"cannot be listed: {error.strerror}"
         raise SourceError(str(folder), problem, "give a folder of preprocessed data") from error
-    found = {match["part"] for match in map(_NAME.fullmatch, names) if match}
-    if not found:
+    parts = {match["part"] for match in map(_NAME.fullmatch, names) if match}
+    if not parts:
         hint = "preprocess the raw days first"
         raise SourceError(str(folder), "holds no arrays such as day_0_dense.npy", hint)
-    return sorted(found, key=_part_order)
+    return sorted(parts, key=_part_order)
 
 
 def _part_order(part: str) -> tuple[Any, ...]:

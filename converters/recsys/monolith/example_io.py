@@ -32,7 +32,7 @@ _BUFFER_BYTES = 4 << 20
 
 
 def bad_record_error(
-    where: str,
+    location: str,
     bad: Bad,
     hint: str = "set `skip_bad` to skip what cannot be used",
     *,
@@ -44,7 +44,7 @@ def bad_record_error(
     if of_table:
         position = f"row {bad.record}"
     detail = f": {bad.detail}" if bad.detail else ""
-    return SourceError(where, f"{position}: {REASONS[bad.reason]}{detail}", hint)
+    return SourceError(location, f"{position}: {REASONS[bad.reason]}{detail}", hint)
 
 
 class _StreamSource:

@@ -42,16 +42,16 @@ class Inputs:
     files: tuple[Entry, ...]
 
 
-def find_inputs(where: str) -> Inputs:
+def find_inputs(location: str) -> Inputs:
     """Return the streams of a file, folder, glob or URL, without hidden and auxiliary files."""
-    listing = list_location(where)
+    listing = list_location(location)
     files = tuple(one for one in listing.entries if listing.direct or not _is_auxiliary(one.name))
     if not files:
         problem = "holds no streams"
         if listing.results:
             problem += f", but results of ingot, such as {listing.results[0]}"
-        raise SourceError(where, problem, "name the folder, or the file, that has them")
-    return Inputs(where=where, direct=listing.direct, files=files)
+        raise SourceError(location, problem, "name the folder, or the file, that has them")
+    return Inputs(where=location, direct=listing.direct, files=files)
 
 
 def _is_auxiliary(name: str) -> bool:
@@ -123,19 +123,19 @@ def read_until_error(reader: "RecordReader") -> Iterator[Records | Bad]:
 
 
 def read_table_rows(
-    stream: BinaryIO, where: str, table: "TableFile | None" = None, fid: "Version" = "v2"
+    stream: BinaryIO, location: str, table: "TableFile | None" = None, fid: "Version" = "v2"
 ) -> Iterator[Rows | Bad]:
     """Yield the rows of a Parquet file, and those that cannot be Examples; see `tables.plan`."""
     from ingot.converters.recsys.monolith.tables.rows_to_arrow import open_table
 
-    with open_table(stream, where) as (schema, batches):
-        yield from convert_batches(schema, batches, where, table, fid)
+    with open_table(stream, location) as (schema, batches):
+        yield from convert_batches(schema, batches, location, table, fid)
 
 
 def convert_batches(
     schema: "pa.Schema",
     batches: "Iterable[pa.RecordBatch]",
-    where: str,
+    location: str,
     table: "TableFile | None" = None,
     fid: "Version" = "v2",
 ) -> Iterator[Rows | Bad]:
@@ -143,7 +143,7 @@ def convert_batches(
     from ingot.converters.recsys.monolith.tables.arrow_to_examples import encode_batch
     from ingot.converters.recsys.monolith.tables.column_plan import plan_columns
 
-    number, plan = 0, plan_columns(schema, table, fid, where)
+    number, plan = 0, plan_columns(schema, table, fid, location)
     for batch in batches:
         rows, wrong = encode_batch(batch, plan, number)
         if len(rows):
@@ -189,31 +189,31 @@ def open_streams(location: str, hints: StreamHints = _NO_HINTS) -> Iterator[Open
             yield _open_stream(str(file.place), raw, hints)
 
 
-def _open_stream(where: str, raw: BinaryIO, hints: StreamHints) -> OpenedStream:
-    head, raw = peek_bytes(raw, where, MONOLITH_HEAD)
+def _open_stream(location: str, raw: BinaryIO, hints: StreamHints) -> OpenedStream:
+    head, raw = peek_bytes(raw, location, MONOLITH_HEAD)
     if hints.kind == "parquet" or (hints.kind is None and head.startswith(PARQUET)):
-        parts = read_table_rows(raw, where)
-        return OpenedStream(where=where, told="parquet", guessed=hints.kind is None, parts=parts)
+        parts = read_table_rows(raw, location)
+        return OpenedStream(where=location, told="parquet", guessed=hints.kind is None, parts=parts)
     from ingot.converters.recsys.monolith.frames.record_io import RecordReader
 
     # Compression that no magic tells; else it is told by name and magic.
     by_content = recognize_monolith(head)
     compression = hints.compression or (by_content.compression if by_content else None)
-    unpacked = open_decompressed(raw, where, compression)
+    unpacked = open_decompressed(raw, location, compression)
     if compression != "none":
-        head, unpacked = peek_bytes(unpacked, where, MONOLITH_HEAD)
+        head, unpacked = peek_bytes(unpacked, location, MONOLITH_HEAD)
     if not head:
-        return OpenedStream(where=where, told="empty", guessed=False, parts=iter(()))
+        return OpenedStream(where=location, told="empty", guessed=False, parts=iter(()))
     # Of a stream that is damaged early on the first record may tell.
     recognized = recognize_monolith(head) or recognize_monolith(head, records=1)
     kind = cast("Kind | None", hints.kind) or (recognized.kind if recognized else None)
     if kind is None:
         hint = "set `source` to example, examplebatch, instance or parquet, and set `framing`"
-        raise SourceError(where, "does not begin like a stream of Monolith", hint)
+        raise SourceError(location, "does not begin like a stream of Monolith", hint)
     framing = hints.framing or (Framing.parse(recognized.framing) if recognized else Framing())
     return OpenedStream(
-        where=where,
+        where=location,
         told=f"{kind}, framing {framing}",
         guessed=hints.kind is None or hints.framing is None,
-        parts=read_rows(read_until_error(RecordReader(unpacked, where, framing, kind)), kind),
+        parts=read_rows(read_until_error(RecordReader(unpacked, location, framing, kind)), kind),
     )

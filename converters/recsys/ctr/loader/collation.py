@@ -267,11 +267,11 @@ class Form:
     features: tuple[StoredFeature, ...]
     jagged: bool = False
 
-    def collate(self, taken: Sequence[Taken]) -> PackedBatch:
+    def collate(self, selections: Sequence[Taken]) -> PackedBatch:
         """Make a batch of rows, without a Python object per row but in `entity_id`."""
-        rows = sum(len(numbers) for _, numbers in taken)
+        rows = sum(len(numbers) for _, numbers in selections)
         lengths = {
-            one.name: _measure_feature(taken, one) for one in self.features if one.is_multi_hot
+            one.name: _measure_feature(selections, one) for one in self.features if one.is_multi_hot
         }
         sizes = tuple(
             int(one.sum() if self.jagged else one.max(initial=0)) for one in lengths.values()
@@ -291,9 +291,9 @@ class Form:
                 out[0] = 0
                 np.cumsum(lengths[slot.feature], out=out[1:])
             else:
-                _fill(taken, slot, out)
+                _fill(selections, slot, out)
         entities: list[str] = []
-        for piece, numbers in taken:
+        for piece, numbers in selections:
             entities += piece.rows.column(ENTITY_ID).take(pa.array(numbers)).to_pylist()
         ints, floats = (_to_tensor(blocks[kind]) for kind in _KINDS)
         return PackedBatch(rows=rows, sizes=sizes, entities=entities, ints=ints, floats=floats)
@@ -349,26 +349,26 @@ class _Slot(NamedTuple):
     shape: tuple[int, ...]
 
 
-def _measure_feature(taken: Sequence[Taken], feature: StoredFeature) -> Array:
+def _measure_feature(selections: Sequence[Taken], feature: StoredFeature) -> Array:
     """Return the lengths of the lists of a feature, int64[rows]."""
-    measured = [_measure_column(taken, name) for name in feature.columns]
+    measured = [_measure_column(selections, name) for name in feature.columns]
     if any(not np.array_equal(measured[0], other) for other in measured[1:]):
         raise SourceError("", f"{feature.name}: lists of ids and values differ", _DAMAGED)
     return measured[0]
 
 
-def _measure_column(taken: Sequence[Taken], column: str) -> Array:
-    lengths = np.empty(sum(len(numbers) for _, numbers in taken), np.int64)
+def _measure_column(selections: Sequence[Taken], column: str) -> Array:
+    lengths = np.empty(sum(len(numbers) for _, numbers in selections), np.int64)
     start = 0
-    for piece, numbers in taken:
+    for piece, numbers in selections:
         measure_lists(piece.cells[column][1], numbers, lengths[start : start + len(numbers)])
         start += len(numbers)
     return lengths
 
 
-def _fill(taken: Sequence[Taken], slot: _Slot, out: Array) -> None:
+def _fill(selections: Sequence[Taken], slot: _Slot, out: Array) -> None:
     start = 0
-    for piece, numbers in taken:
+    for piece, numbers in selections:
         values, offsets = piece.cells[slot.column]
         if offsets is None:
             gather_cells(values, numbers, out[start:])

@@ -175,10 +175,10 @@ class Batches(BatchMaker):
 
     def batch(self, request: tuple[int, int]) -> Any:  # noqa: ANN401
         """Make a batch."""
-        taken, collate = self._take(*request), self._source.collate
+        selections, collate = self._take(*request), self._source.collate
         if collate is None:
-            return self._source.form.collate(taken)
-        rows = [piece.rows.take(pa.array(numbers)) for piece, numbers in taken]
+            return self._source.form.collate(selections)
+        rows = [piece.rows.take(pa.array(numbers)) for piece, numbers in selections]
         return collate(stored_rows.join_batches(rows).to_pylist())
 
     def stretch(self, epoch: int, number: int) -> object:

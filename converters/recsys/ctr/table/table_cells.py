@@ -106,7 +106,7 @@ def cell_kind(kind: pa.DataType) -> str:
     return next((name for name, applies in _KINDS if applies(kind)), str(kind))
 
 
-def cell_texts(column: pa.Array, where: str) -> pa.LargeBinaryArray:
+def cell_texts(column: pa.Array, location: str) -> pa.LargeBinaryArray:
     """Return the cells as text in UTF-8, null where a cell is empty."""
     column = storage_array(column)
     kind = column.type
@@ -118,7 +118,7 @@ def cell_texts(column: pa.Array, where: str) -> pa.LargeBinaryArray:
         return _float_texts(column)
     if pa.types.is_nested(kind):
         problem, hint = f"cells of type {kind} cannot be tokens", "leave the column out"
-        raise SourceError(where, problem, hint)
+        raise SourceError(location, problem, hint)
     if pa.types.is_temporal(kind):
         return time_text_array(column).cast(pa.large_binary())
     convert = value_converter(kind)
@@ -171,9 +171,9 @@ def _distinct_texts(
     return words.take(pa.array(codes, mask=~known))
 
 
-def read_labels(column: pa.Array, where: str) -> NDArray[np.int8]:
+def read_labels(column: pa.Array, location: str) -> NDArray[np.int8]:
     """Return int8[n]: 0, 1, or -1 where a cell is neither."""
-    cells = cell_texts(column, where)
+    cells = cell_texts(column, location)
     out = np.full(len(cells), -1, dtype=np.int8)
     for label, spellings in enumerate((FALSE, TRUE)):
         out[is_among(cells, spellings)] = label
@@ -202,7 +202,7 @@ class _FoundTokens:
         return _FoundTokens(parents=self.parents[mask], ids=ids, numbers=numbers)
 
 
-def read_tokens(column: pa.Array, cell_format: CellFormat, where: str) -> RawTokens:
+def read_tokens(column: pa.Array, cell_format: CellFormat, location: str) -> RawTokens:
     """Read the tokens of n cells.
 
     A list's elements are tokens, or objects of a token and its value (`token`, `id` or `key`, and
@@ -214,9 +214,9 @@ def read_tokens(column: pa.Array, cell_format: CellFormat, where: str) -> RawTok
     column, dropped = storage_array(column), Counter[str]()
     is_list = any(is_kind(column.type) for is_kind in _LISTS)
     if is_list:
-        tokens = _list_tokens(column, cell_format, where, dropped)
+        tokens = _list_tokens(column, cell_format, location, dropped)
     else:
-        tokens = _text_tokens(cell_texts(column, where), cell_format)
+        tokens = _text_tokens(cell_texts(column, location), cell_format)
     if cell_format.valued and tokens.numbers is None:
         tokens = _split_values(tokens, cell_format, not (is_list or cell_format.many), dropped)
     good = text_mask(tokens.ids)
@@ -264,7 +264,7 @@ def _byte_lengths(ids: pa.LargeBinaryArray) -> NDArray[np.int64]:
 
 
 def _list_tokens(
-    column: pa.Array, cell_format: CellFormat, where: str, dropped: Counter[str]
+    column: pa.Array, cell_format: CellFormat, location: str, dropped: Counter[str]
 ) -> _FoundTokens:
     """The tokens of lists, and their values where the elements are objects."""
     kind = column.type
@@ -275,7 +275,7 @@ def _list_tokens(
         column = column.cast(pa.list_(kind.value_type))
     parents, inner = _parent_rows(column), storage_array(column.flatten())
     if not pa.types.is_struct(inner.type):
-        ids = cell_texts(inner, where)
+        ids = cell_texts(inner, location)
         return _FoundTokens(parents=parents, ids=ids).where(_byte_lengths(ids.fill_null(b"")) > 0)
     names = [field.name for field in inner.type]
     id_name = next((name for name in _IDS if name in names), None)
@@ -283,14 +283,14 @@ def _list_tokens(
     if id_name is None or value_name is None:
         names_text = f"one of {', '.join(_IDS)} and one of {', '.join(_VALUES)}"
         problem = f"objects with {', '.join(names) or 'no fields'} cannot be tokens"
-        raise SourceError(where, problem, f"name the fields {names_text}")
+        raise SourceError(location, problem, f"name the fields {names_text}")
     # A null object's fields may hold anything: `StructArray.field` does not look at it.
-    ids = cell_texts(pc.struct_field(inner, id_name), where)
+    ids = cell_texts(pc.struct_field(inner, id_name), location)
     has_id = _byte_lengths(ids.fill_null(b"")) > 0
     tokens = _FoundTokens(parents=parents, ids=ids).where(has_id)
     if not cell_format.valued:
         return tokens
-    values = cell_texts(pc.struct_field(inner, value_name), where).filter(pa.array(has_id))
+    values = cell_texts(pc.struct_field(inner, value_name), location).filter(pa.array(has_id))
     return _with_numbers(tokens, values, dropped)
 
 

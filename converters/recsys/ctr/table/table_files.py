@@ -84,9 +84,9 @@ def open_table(path: str) -> Source:
 
 
 def _refuse_other_files(path: str, file: SourceFile) -> None:
-    where = str(file.place)
-    with keep_archive_open(), file.place.open() as raw, translate_read_errors(where):
-        kind = recognize_aliccp(open_decompressed(raw, where).read(ALICCP_HEAD))
+    location = str(file.place)
+    with keep_archive_open(), file.place.open() as raw, translate_read_errors(location):
+        kind = recognize_aliccp(open_decompressed(raw, location).read(ALICCP_HEAD))
     if kind is not None:
         hint = "give it as `skeleton` or `common`, with the featuremap aliccp"
         raise SourceError(path, f"not a plain table: it is a raw file of Ali-CCP ({kind})", hint)

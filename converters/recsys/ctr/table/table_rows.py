@@ -178,13 +178,13 @@ def _raw_block(piece: Piece, table: TableFile, plan: _Plan, first: int) -> RawBl
     )
 
 
-def _read_required(columns: pa.RecordBatch, plan: _Plan, where: str) -> _Labels:
+def _read_required(columns: pa.RecordBatch, plan: _Plan, location: str) -> _Labels:
     table = plan.table
-    clicks = cells.read_labels(columns[table.y_ctr], f"{where}: column {table.y_ctr}")
+    clicks = cells.read_labels(columns[table.y_ctr], f"{location}: column {table.y_ctr}")
     purchases = np.zeros_like(clicks)
     if table.y_cvr is not None:
-        purchases = cells.read_labels(columns[table.y_cvr], f"{where}: column {table.y_cvr}")
-    entities = cells.cell_texts(columns[table.entity_id], f"{where}: column {table.entity_id}")
+        purchases = cells.read_labels(columns[table.y_cvr], f"{location}: column {table.y_cvr}")
+    entities = cells.cell_texts(columns[table.entity_id], f"{location}: column {table.entity_id}")
     known = entities.is_valid().to_numpy(zero_copy_only=False) & text_mask(entities)
     known &= ~cells.is_among(entities, (b"", *plan.missing))
     is_kept = (clicks >= 0) & (purchases >= 0) & known
@@ -207,12 +207,12 @@ def _find_rejects(piece: Piece, plan: _Plan, labels: _Labels, file: str) -> Iter
 
 
 def _sample_hashes(
-    columns: pa.RecordBatch, name: str | None, rows: NDArray[np.int64], where: str
+    columns: pa.RecordBatch, name: str | None, rows: NDArray[np.int64], location: str
 ) -> NDArray[np.uint64] | None:
     """A hash of each sample's id; rows without one differ from each other."""
     if name is None:
         return None
-    ids = cells.cell_texts(columns[name], f"{where}: column {name}").to_pylist()
+    ids = cells.cell_texts(columns[name], f"{location}: column {name}").to_pylist()
     texts = [one or b"\0row %d" % row for one, row in zip(ids, rows.tolist(), strict=True)]
     return np.array([xxhash.xxh3_64_intdigest(text) for text in texts], dtype=np.uint64)
 

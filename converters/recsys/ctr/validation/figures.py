@@ -199,9 +199,9 @@ def _figures_of_stats(files: Folder, used: FeatureMap | None, stats: dict[str, J
             unusual[group] = _as_counts(stats.get(group) or {})
         vocab = {name: _as_counts(entry) for name, entry in stats["vocab"].items()}
     except (KeyError, TypeError, AttributeError) as error:
-        where = str(files.root / processed_folder.STATS)
+        location = str(files.root / processed_folder.STATS)
         hint = "validate the folder for details, or delete the file to have the rows counted"
-        raise SourceError(where, f"is not as a build writes it: {error!r}", hint) from error
+        raise SourceError(location, f"is not as a build writes it: {error!r}", hint) from error
     return Figures(
         folder=str(files.root),
         counted=False,

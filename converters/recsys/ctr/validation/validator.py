@@ -254,16 +254,16 @@ class _Validation:
             problem = f"from here on it {error.problem}"
             self._found.add("R0.2", Place(file=part.name, row=row, found=problem))
 
-    def _check_entities(self, split: str, column: pa.Array, at: BatchStart) -> None:
+    def _check_entities(self, split: str, column: pa.Array, start: BatchStart) -> None:
         findings, name = self._found, contract.ENTITY_ID
         texts = column.cast(pa.binary())
         if column.null_count:
             null = column.is_null().to_numpy(zero_copy_only=False)
-            findings.rows("R5.1", at, name, null, lambda _: "null")
+            findings.rows("R5.1", start, name, null, lambda _: "null")
         for broken in np.flatnonzero(~text_mask(texts))[:1].tolist():
             problem = f"no UTF-8: {texts[broken].as_py()!r}"
             findings.add(
-                "R1.3", Place(file=at.file, row=at.row + broken, column=name, found=problem)
+                "R1.3", Place(file=start.file, row=start.row + broken, column=name, found=problem)
             )
         if self._featuremap and self._profile:
-            self._entities.check(split, texts, at)
+            self._entities.check(split, texts, start)

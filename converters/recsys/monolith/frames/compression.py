@@ -28,7 +28,7 @@ from ingot.converters.sources.storage.compression import (
 )
 
 
-def peek_bytes(raw: BinaryIO, where: str, size: int) -> tuple[bytes, BinaryIO]:
+def peek_bytes(raw: BinaryIO, location: str, size: int) -> tuple[bytes, BinaryIO]:
     """Return the first bytes of a stream, and the stream with them still to come.
 
     A stream that ends too early is reported where it ends, not here.
@@ -36,7 +36,7 @@ def peek_bytes(raw: BinaryIO, where: str, size: int) -> tuple[bytes, BinaryIO]:
     head, error = b"", None
     position = raw.tell() if hasattr(raw, "seekable") and raw.seekable() else None
     try:
-        with translate_read_errors(where):
+        with translate_read_errors(location):
             while len(head) < size and (chunk := raw.read(size - len(head))):
                 head += chunk
     except StorageError:
@@ -44,7 +44,7 @@ def peek_bytes(raw: BinaryIO, where: str, size: int) -> tuple[bytes, BinaryIO]:
     except SourceError as raised:
         error = raised
     if position is not None:
-        with translate_read_errors(where):
+        with translate_read_errors(location):
             raw.seek(position)
         return head, raw
     return head, cast(BinaryIO, _ReplayedStream(head, raw, error))
@@ -99,16 +99,16 @@ def compression_by_content(head: bytes) -> str | None:
     return None
 
 
-def _detect_compression(where: str, head: bytes) -> str:
+def _detect_compression(location: str, head: bytes) -> str:
     """The compression of a stream that nobody named. Raises SourceError for contradictions."""
-    by_name, by_content = compression_by_name(where), compression_by_content(head)
+    by_name, by_content = compression_by_name(location), compression_by_content(head)
     if not head or by_name == by_content:
         return by_content or "none"
     if by_name in ("snappy", "zlib") and by_content is None:
         return by_name
     if by_name is not None:
         problem = f"its name says {by_name}, its first bytes do not"
-        raise SourceError(where, problem, f"set `compression` to {by_content or 'none'}")
+        raise SourceError(location, problem, f"set `compression` to {by_content or 'none'}")
     return cast(str, by_content)
 
 
