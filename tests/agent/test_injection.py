@@ -108,7 +108,9 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(("order", "names", "wanted"), first_quick(one_of_each(CASES, kind=lambda *case: case[2])))
+@pytest.mark.parametrize(
+    ("order", "names", "wanted"), first_quick(one_of_each(CASES, kind=lambda *case: case[2]))
+)
 def test_what_an_obedient_model_says_is_stopped(
     victim: Victim, order: Any, names: tuple[str, str], wanted: str
 ) -> None:
