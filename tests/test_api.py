@@ -2,8 +2,6 @@
 
 import json
 import pickle
-import subprocess
-import sys
 from datetime import date
 from pathlib import Path
 
@@ -26,6 +24,7 @@ from ingot.converters.errors import (
 from ingot.converters.records import read_records
 from ingot.converters.records.schema import PT_SCHEMA, SFT_SCHEMA
 from ingot.frames import open_frame
+from tests import command_line
 
 ROOT = Path(__file__).parents[1]
 EXAM = ROOT / "examples/zh_exam"
@@ -64,15 +63,14 @@ def test_a_data_set_from_proposal_to_records(tmp_path):
 def test_a_conversion_is_that_of_the_command(tmp_path):
     ingot.convert(EXAM, ingot.propose(EXAM).mapping, tmp_path / "api")
     (tmp_path / "mapping.json").write_text(json.dumps(ingot.propose(EXAM).mapping))
-    command = [sys.executable, "-m", "ingot", "convert", tmp_path / "mapping.json", EXAM, "--out"]
-    subprocess.run([*command, tmp_path / "cli"], check=True, capture_output=True)
+    command_line.ingot("convert", tmp_path / "mapping.json", EXAM, "--out", tmp_path / "cli")
     assert content(tmp_path / "api") == content(tmp_path / "cli")
 
 
 @pytest.mark.more
 def test_gates_and_evidence_are_those_of_a_dry_run(tmp_path):
-    command = [sys.executable, "-m", "ingot", "run", CHATS, "--out", tmp_path / "x", "--dry-run"]
-    done = subprocess.run([*command, "--json"], check=True, capture_output=True, text=True)
+    words = ("run", CHATS, "--out", tmp_path / "x", "--dry-run", "--json")
+    done = command_line.ingot(*words)
     told, proposal = json.loads(done.stdout), ingot.propose(CHATS)
     assert [one["name"] for one in told["gates"]] == [one.name for one in proposal.gates]
     assert [one["figure"] for one in told["gates"]] == [one.figure for one in proposal.gates]

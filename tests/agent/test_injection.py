@@ -109,7 +109,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(
-    ("order", "names", "wanted"), first_quick(one_of_each(CASES, kind=lambda *case: case[2]))
+    ("order", "names", "wanted"), first_quick(one_of_each(CASES, kind=lambda order, *_: order.said))
 )
 def test_what_an_obedient_model_says_is_stopped(
     victim: Victim, order: Any, names: tuple[str, str], wanted: str
@@ -122,8 +122,15 @@ def test_what_an_obedient_model_says_is_stopped(
     assert victim.files() == victim.before
 
 
+LARGE = ("10,000 keys", "million-character key")
+
+
 @pytest.mark.parametrize(
-    "place", first_quick(pytest.param(one, id=one.name) for one in poison.PLACES)
+    "place",
+    first_quick(
+        pytest.param(one, id=one.name, marks=[pytest.mark.long] if one.name in LARGE else [])
+        for one in poison.PLACES
+    ),
 )
 def test_an_order_is_stopped_wherever_it_stands(victim: Victim, chat: Any, place: Any) -> None:
     order = poison.PLANTED

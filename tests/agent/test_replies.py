@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from tests.conftest import first_more
+
 LEAST = 41  # of 41: see tests/golden/replies/README.md
 
 
@@ -25,7 +27,7 @@ def replayed(repository: Path, size: str, tokens: int, into: Path) -> dict[str, 
 
 
 @pytest.mark.more
-@pytest.mark.parametrize(("size", "tokens"), [("full", 8000), ("small", 2000)])
+@pytest.mark.parametrize(("size", "tokens"), first_more([("full", 8000), ("small", 2000)]))
 def test_what_a_model_said_gives_the_right_records(
     repository: Path, tmp_path: Path, size: str, tokens: int
 ) -> None:

@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.command_line import ingot
+
 pytestmark = pytest.mark.more
 
 TOPICS = ("rivers", "bridges", "clouds", "violins", "bread", "maps", "glass", "salt")
@@ -124,7 +126,7 @@ def crowded(folder: Path) -> Path:
         ["run", "raw.jsonl", "--out", "waiting", "--mapper", "rules"],
         ["lake", "run", "sets", "--out", "lake", "--mapper", "rules"],
     ):
-        subprocess.run([sys.executable, "-m", "ingot", *words], cwd=folder, capture_output=True)
+        ingot(*words, folder=folder, code=None)
     assert (folder / "waiting.proposal").is_dir()
     assert (folder / "lake/.ingot-lake").is_dir()
     return folder

@@ -16,6 +16,7 @@ from ingot.cli.app import app
 from ingot.cli.commands.merge import find_commands
 from ingot.converters.convert import plan, result
 from ingot.converters.output.sharding import OTHER_PARTS, JobShard, parse_shard
+from tests.conftest import first_more
 from tests.scale.jobs import JOBS, RESULT, Job, ingot, program, tree
 
 
@@ -105,6 +106,7 @@ def test_the_merge_of_a_lake_does_what_is_left(
 
 
 @pytest.mark.more
+@pytest.mark.parametrize("job", first_more(["convert", "tokens", "lake"], 2), indirect=True)
 def test_parts_at_once_one_of_them_killed(job: Job, tmp_path: Path, whole: dict) -> None:
     def start(number: int) -> "subprocess.Popen[bytes]":
         words = [sys.executable, "-c", program(job.words), *job.words, "--shard", f"{number}/3"]

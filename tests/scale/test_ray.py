@@ -33,6 +33,8 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::FutureWarning"),
 ]
 ALL = {**JOBS, **RECSYS_JOBS}
+# Two of text and one of recommendation data in CI; the others use the same workers.
+RUN_BY_CI = ("convert", "lake", "criteo")
 KILLS = int(os.environ.get("RAY_KILLS", "2"))
 
 
@@ -42,7 +44,13 @@ def kill_node(ray_cluster: Any, number: int) -> None:
 
 
 @pytest.mark.more
-@pytest.mark.parametrize("job", ALL.values(), ids=ALL)
+@pytest.mark.parametrize(
+    "job",
+    [
+        pytest.param(job, id=name, marks=[] if name in RUN_BY_CI else [pytest.mark.long])
+        for name, job in ALL.items()
+    ],
+)
 def test_a_cluster_makes_what_one_machine_makes(job: Job, ray_cluster: Any, tmp_path: Path) -> None:
     job.prepare(tmp_path)
     assert ingot(tmp_path, *job.words).returncode == 0

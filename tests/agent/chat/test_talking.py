@@ -21,6 +21,7 @@ from ingot.converters.json_yaml import decode, encode
 from ingot.converters.mapping.bind import parse, read_tree
 from ingot.converters.mapping.documents.writer import to_document
 from tests.agent.chat.conftest import ANSWERS, STAPLES, Talk
+from tests.conftest import first_more
 
 # --- without a model
 
@@ -669,7 +670,7 @@ def test_turns_alternate_whatever_was_typed(online, chat):
 
 
 @pytest.mark.more
-@pytest.mark.parametrize("tokens", [2000, 4000, 8000])
+@pytest.mark.parametrize("tokens", first_more([4000, 2000, 8000]))
 def test_a_question_keeps_to_its_size(online, chat, tokens):
     wide = [
         {**one, **{f"field_{n}": f"{one['body']} {n}" for n in range(24)}} for one in STAPLES[:12]

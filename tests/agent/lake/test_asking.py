@@ -2,7 +2,6 @@
 
 import json
 import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -11,7 +10,8 @@ from ingot.agent.lake.lake_state import LakeState
 from ingot.agent.lake.shared_model import LakeLedger
 from ingot.agent.model.budget import Limits, Spent
 from ingot.converters.errors import BudgetReached
-from tests.agent.lake.truth import Lake, command, generated, script, surroundings
+from tests.agent.lake.truth import Lake, command, generated, script, settings
+from tests.command_line import ingot
 
 
 @pytest.fixture
@@ -25,14 +25,8 @@ def lake(tmp_path: Path) -> Lake:
 
 
 def ran(lake: Lake, out: Path, *more: str, url: str) -> dict:
-    done = subprocess.run(
-        command(lake.root, out, "--json", *more, url=url),
-        env=surroundings(out.parent / "home"),
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    return json.loads(done.stdout)
+    words = command(lake.root, out, "--json", *more, url=url)[3:]
+    return json.loads(ingot(*words, **settings(out.parent / "home")).stdout)
 
 
 @pytest.mark.more

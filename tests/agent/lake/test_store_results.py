@@ -79,7 +79,10 @@ def catalog(out: Path) -> list[dict[str, Any]]:
 
 
 @pytest.mark.more
-@pytest.mark.parametrize("more", [(), SPLIT, ("--records", "jsonl", "--jobs", "2")])
+@pytest.mark.parametrize(
+    "more",
+    [SPLIT, ("--records", "jsonl", "--jobs", "2"), pytest.param((), marks=pytest.mark.long)],
+)
 def test_a_store_has_the_bytes_of_a_local_lake(
     s3: Storage, raw: Path, tmp_path: Path, more: tuple[str, ...]
 ) -> None:

@@ -1,4 +1,4 @@
-"""The generated lake in tests: its truth, runs over it as processes, what lies in its folder."""
+"""The generated lake in tests: its truth, runs over it, what lies in its folder."""
 
 import gzip
 import hashlib
@@ -6,7 +6,6 @@ import importlib
 import json
 import os
 import re
-import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
@@ -16,7 +15,9 @@ from types import ModuleType
 from typing import Any
 
 import pyarrow.parquet as pq
+from click.testing import Result
 
+from tests.command_line import ingot
 from tests.conftest import SURE
 
 BENCHMARKS = Path(__file__).resolve().parents[3] / "benchmarks" / "lake"
@@ -84,13 +85,15 @@ def command(root: Path, out: Path, *more: str, url: str = "") -> list[str]:
     return [*run, *SURE, *model, *more]
 
 
+def settings(home: Path) -> dict[str, str]:
+    return {"INGOT_HOME": str(home), "OPENAI_API_KEY": "k", "NO_COLOR": "1"}
+
+
 def surroundings(home: Path) -> dict[str, str]:
-    return {**os.environ, "INGOT_HOME": str(home), "OPENAI_API_KEY": "k", "NO_COLOR": "1"}
+    return {**os.environ, **settings(home)}
 
 
-def run(
-    lake: Lake, out: Path, *more: str, url: str = "", code: int = 0
-) -> subprocess.CompletedProcess[str]:
+def run(lake: Lake, out: Path, *more: str, url: str = "", code: int = 0) -> Result:
     """Run over a lake to the end, with its approved mappings."""
     home = out.parent / f"{out.name}.home"
     mappings = out / "mappings"
@@ -98,15 +101,8 @@ def run(
         mappings.mkdir(parents=True)
         for one in (lake.folder / "mappings").iterdir():
             (mappings / one.name).write_bytes(one.read_bytes())
-    done = subprocess.run(
-        command(lake.root, out, *more, url=url),
-        env=surroundings(home),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == code, done.stdout + done.stderr
-    return done
+    words = command(lake.root, out, *more, url=url)[3:]
+    return ingot(*words, code=code, **settings(home))
 
 
 def said(record: dict[str, Any]) -> str:

@@ -4,8 +4,6 @@ import asyncio
 import json
 import os
 import shlex
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +14,7 @@ from ingot.agent.mcp.confined_folder import MOST_ANSWER
 from ingot.agent.privacy.redaction import clean_text
 from ingot.converters.records import read_records
 from tests.agent.mcp.conftest import SECRET, Talk, talk, write_rows
+from tests.command_line import ingot
 from tests.conftest import SURE
 
 MCPError = pytest.importorskip("mcp", reason="the extra `mcp` is not installed").MCPError
@@ -24,12 +23,6 @@ TOOLS = {
     *("inspect_source", "propose_mapping", "edit_mapping", "check_mapping"),
     *("preview_records", "convert", "lake_status", "review_change"),
 }
-
-
-def ingot(*words: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "ingot", *words], capture_output=True, text=True, cwd=folder
-    )
 
 
 def texts(value: Any) -> Iterator[str]:
@@ -70,9 +63,7 @@ def test_a_client_goes_from_a_source_to_records(root: Path) -> None:
         assert "set text" in await tool.resource("ingot://commands")
 
     talk(root, said)
-    ran = ingot("run", f"root/{SOURCE}", "--out", "own", "--records", "jsonl", *SURE,
-                folder=root.parent)  # fmt: skip
-    assert ran.returncode == 0, ran.stderr
+    ingot("run", f"root/{SOURCE}", "--out", "own", "--records", "jsonl", *SURE, folder=root.parent)
     own, converted = (
         list(read_records(root.parent / one / "records")) for one in ("own", "root/out")
     )
@@ -117,8 +108,8 @@ def test_what_needs_a_person_is_refused_and_the_person_can_do_it(root: Path) -> 
     assert not (root / "changed").exists()
     assert not list(root.rglob("there.json"))
     command = shlex.split(last["for_a_person"])
-    assert ingot(*command[1:], folder=root.parent).returncode == 3  # nobody is at a terminal
-    assert ingot(*command[1:], *SURE, folder=root.parent).returncode == 0
+    ingot(*command[1:], folder=root.parent, code=3)  # nobody is at a terminal
+    ingot(*command[1:], *SURE, folder=root.parent)
     records = list(read_records(root / "changed" / "records"))
     assert {one["system"] for one in records} == {"Be kind."}
 
@@ -313,8 +304,9 @@ def test_hostile_data_and_mappings_start_nothing_and_stay_small(root: Path) -> N
 
 @pytest.mark.more
 def test_a_lake_and_a_changed_mapping_are_shown(root: Path) -> None:
-    ran = ingot("lake", "run", "root/data", "--out", "root/lake", *SURE, folder=root.parent)
-    assert ran.returncode in (0, 3), ran.stderr
+    words = ("lake", "run", "root/data", "--out", "root/lake", *SURE)
+    ran = ingot(*words, folder=root.parent, code=None)
+    assert ran.exit_code in (0, 3), ran.stderr
     old, new = root / "old.json", root / "new.json"
     old.write_text('{"version": 2, "text": "answer"}')
     new.write_text('{"version": 2, "text": "question"}')

@@ -16,6 +16,7 @@ from ingot.agent.ui.example_rows import RowFilter, view_rows
 from ingot.agent.ui.field_uses import row_path
 
 ROWS = range(40)
+FEW = range(12)
 ODD = ["x,y", "p|q", "tmpl{{a}}", "none", "Nothing", "-", 'q"t', "sort sort x", "it's", "a.b"]
 ODD += [
     "an swer",
@@ -42,7 +43,7 @@ SETS: dict[str, list[dict[str, Any]]] = {
                 for m in range(3)
             ],
         }
-        for n in ROWS
+        for n in FEW
     ],
     "deep": [
         {
@@ -59,7 +60,7 @@ SETS: dict[str, list[dict[str, Any]]] = {
                 ],
             }
         }
-        for n in ROWS
+        for n in FEW
     ],
     "group": [
         {
@@ -68,7 +69,7 @@ SETS: dict[str, list[dict[str, Any]]] = {
             "role": ("user", "assistant")[n % 2],
             "text": f"Text number {n} is said here.",
         }
-        for n in range(160)
+        for n in range(48)
     ],
     "turns": [
         {
@@ -77,7 +78,7 @@ SETS: dict[str, list[dict[str, Any]]] = {
             "q2": f"And {n + 1}?",
             "a2": f"It is {n + 1}.",
         }
-        for n in ROWS
+        for n in FEW
     ],
     "chats": [
         {
@@ -87,7 +88,7 @@ SETS: dict[str, list[dict[str, Any]]] = {
                 {"from": "gpt", "value": f"Yes, {n} is here.", "alt": f"Sure, {n}"},
             ],
         }
-        for n in ROWS
+        for n in FEW
     ],
 }
 
@@ -107,7 +108,7 @@ def begin(
 @pytest.mark.parametrize("target", ["user", "text", "meta.original_id"])
 def test_a_field_of_any_name_is_meant_by_its_line(tmp_path: Path, target: str) -> None:
     plain = {"question": "What is that?", "answer": "It is this.", "x": "ex", "y": "why"}
-    odd = [{name: f"of {place} {n}" for place, name in enumerate(ODD)} for n in ROWS]
+    odd = [{name: f"of {place} {n}" for place, name in enumerate(ODD)} for n in FEW]
     talk, context = begin(tmp_path, [{**plain, **one, "a": {"b": "inner"}} for one in odd])
     for line in ("set user question", "set assistant answer"):
         talk = respond(talk, line, context).conversation

@@ -504,7 +504,7 @@ def test_a_waiting_set_is_decided(page: Page, root: Path) -> None:
     from ingot.cli.app import app
 
     with pytest.raises(SystemExit):
-        app(["lake", "run", str(EXAMPLES / "lake" / "raw"), "--out", str(root / "far"), *SURE])
+        app(["lake", "run", str(EXAMPLES / "en_chats"), "--out", str(root / "far"), *SURE])
     assert "lies outside" in page.get("lake", path="far")["error"]["problem"]
     shutil.copytree(EXAMPLES / "lake" / "raw", root / "raw")
     with pytest.raises(SystemExit):

@@ -2,21 +2,16 @@
 
 import json
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from tests.scale.jobs import ingot
 
 ROOT = Path(__file__).parents[3]
 SAMPLE = ROOT / "tests/golden/monolith/mono_example_sortid.pb"
 CRITEO = ("criteo", "preprocess", "--input-dir", str(ROOT / "examples/criteo"), "--out", "out")
 MONOLITH = ("monolith", "convert", "raw", "out", "--from", "example", "--to", "parquet")
-
-
-def ingot(folder: Path, *words: str) -> "subprocess.CompletedProcess[str]":
-    command = [sys.executable, "-m", "ingot", *words]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
 
 
 @pytest.mark.more

@@ -476,7 +476,7 @@ def kill_and_go_on(s3: Storage, raw: Path, tmp_path: Path, kills: int, seed: int
 
 @pytest.mark.more
 def test_killed_runs_go_on(s3: Storage, raw: Path, tmp_path: Path) -> None:
-    kill_and_go_on(s3, raw, tmp_path, 5, 1)
+    kill_and_go_on(s3, raw, tmp_path, 3, 1)
 
 
 @pytest.mark.long

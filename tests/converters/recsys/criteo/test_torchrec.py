@@ -1,7 +1,5 @@
 """The same batches as torchrec's own class gives of the same files."""
 
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +11,7 @@ pytest.importorskip("torch", reason="torch is not installed: make test-more brin
 import torch
 
 from ingot.converters.recsys.criteo import CriteoDataset
+from tests.command_line import ingot
 from tests.conftest import first_more
 from tests.converters.recsys.criteo.arrays import GOLDEN, write_days, write_torchrec
 
@@ -118,7 +117,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What `ingot criteo preprocess` makes of the raw days."""
     out = tmp_path_factory.mktemp("written") / "out"
     words = ["--input-dir", GOLDEN, "--out", out, "--days", "0-2", "--dense", "min2"]
-    subprocess.run([sys.executable, "-m", "ingot", "criteo", "preprocess", *words], check=True)
+    ingot("criteo", "preprocess", *words)
     return out
 
 

@@ -225,13 +225,15 @@ for depth in range(1, 30):
         ({"type": "array", "items": "null"}, 1, varint(BIG) + b"\0", "which is not read"),
         (NESTED, 1, b"", "makes too much"),
         (["null", "R"], 1, b"\2" * 100_000 + b"\0", "recursion"),
-        ("bytes", 1, zlib.compress(bytes(300 << 20))[2:-4], "more than 256 MiB"),
+        ("bytes", 1, bytes(300), "more than 256 MiB"),  # of MiB, packed
     ],
 )
 def test_lying_lengths_of_avro(
     tmp_path: Path, kind: Json, count: int, data: bytes, said: str
 ) -> None:
     codec = b"deflate" if kind == "bytes" else b"null"
+    if kind == "bytes":
+        data = zlib.compress(bytes(len(data) << 20), 1)[2:-4]
     rows, _, error = read(write(tmp_path, "avro", container(kind, [(count, data)], codec)))
     assert len(rows) == (kind == "int")
     assert said in str(error)

@@ -15,6 +15,7 @@ from fsspec import AbstractFileSystem
 
 from ingot.converters.errors import SourceError, StorageError
 from ingot.converters.sources import Source, SourceSpec, open_source
+from ingot.converters.sources.storage import remote
 from ingot.converters.sources.storage.listing import matches_globs
 from ingot.converters.sources.storage.remote import call_with_retries
 
@@ -304,7 +305,10 @@ class Unreachable(AbstractFileSystem):
     ("name", "problem"),
     [("other", "the name of its server is not known here"), ("listed", "timed out")],
 )
-def test_a_storage_that_does_not_answer_is_an_error_of_its_own(name: str, problem: str) -> None:
+def test_a_storage_that_does_not_answer_is_an_error_of_its_own(
+    name: str, problem: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(remote, "_FIRST_WAIT", 0.0)
     fsspec.register_implementation("unreachable", Unreachable, clobber=True)
     with pytest.raises(StorageError, match=f"cannot be reached: {problem} ") as caught:
         open_source(f"unreachable://{name}.jsonl")
@@ -361,6 +365,7 @@ def test_a_server_without_a_name_is_not_asked_for_long(
     error: Exception, times: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("INGOT_STORAGE_RETRIES", "3")
+    monkeypatch.setattr(remote, "_FIRST_WAIT", 0.0)
     asked: list[int] = []
 
     def ask() -> None:
