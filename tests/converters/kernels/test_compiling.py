@@ -146,24 +146,30 @@ def test_code_of_a_folder_that_is_only_read_is_used(kernels: Path):
     assert held == {path.name: path.stat().st_mtime_ns for path in (cache / "ingot").iterdir()}
 
 
+COMMANDS = """
+import os, sys
+from ingot.cli.app import app
+os.umask(63)
+for command in sys.argv[1:]:
+    app(command.split(), standalone_mode=False)
+"""
+
+
 @pytest.mark.more
 def test_warm_compiles_what_the_commands_need(tmp_path: Path):
     """Then no command compiles anything, and everybody can read the code."""
     cache = tmp_path / "cache"
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(cache), "XDG_CACHE_HOME": str(cache)}
-    words = [
-        sys.executable,
-        "-c",
-        "import os; os.umask(63); from ingot.cli.app import app; app()",
-    ]
-    subprocess.run([*words, "warm"], env=environment, check=True)
+
+    def run(*commands: str) -> None:
+        words = [sys.executable, "-c", COMMANDS, *commands]
+        subprocess.run(words, env=environment, check=True, cwd=ROOT)
+
+    run("warm")
     files = set((cache / "ingot").iterdir())
     assert {oct(path.stat().st_mode & 0o777) for path in files} == {"0o644"}
     assert (cache / "ingot").stat().st_mode & 0o777 == 0o755
-    for command in (*CLICKS, *MONOLITH):
-        subprocess.run(
-            [*words, *command.format(tmp_path).split()], env=environment, check=True, cwd=ROOT
-        )
+    run(*(command.format(tmp_path) for command in (*CLICKS, *MONOLITH)))
     more = {path.name.rpartition("-")[0] for path in set((cache / "ingot").iterdir()) - files}
     assert not more, sorted(more)
 
