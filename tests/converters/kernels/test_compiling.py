@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.kernels import CLICKS, MONOLITH, ROOT
+from tests.kernels import CLICKS, MONOLITH, ROOT, RUN_ALL
 
 CALLER = """
 from pathlib import Path
@@ -146,15 +146,6 @@ def test_code_of_a_folder_that_is_only_read_is_used(kernels: Path):
     assert held == {path.name: path.stat().st_mtime_ns for path in (cache / "ingot").iterdir()}
 
 
-COMMANDS = """
-import os, sys
-from ingot.cli.app import app
-os.umask(63)
-for command in sys.argv[1:]:
-    app(command.split(), standalone_mode=False)
-"""
-
-
 @pytest.mark.more
 def test_warm_compiles_what_the_commands_need(tmp_path: Path):
     """Then no command compiles anything, and everybody can read the code."""
@@ -162,8 +153,8 @@ def test_warm_compiles_what_the_commands_need(tmp_path: Path):
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(cache), "XDG_CACHE_HOME": str(cache)}
 
     def run(*commands: str) -> None:
-        words = [sys.executable, "-c", COMMANDS, *commands]
-        subprocess.run(words, env=environment, check=True, cwd=ROOT)
+        words = [sys.executable, "-c", RUN_ALL, *commands]
+        subprocess.run(words, env=environment, check=True, cwd=ROOT, umask=0o077)
 
     run("warm")
     files = set((cache / "ingot").iterdir())
