@@ -255,7 +255,7 @@ class Machine:
         return run.stdout
 
 
-@pytest.mark.more
+@pytest.mark.long
 def test_steps_make_an_ingot_that_works(tmp_path):
     machine = Machine(tmp_path)
     for stage in stages():

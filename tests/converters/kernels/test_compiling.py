@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.kernels import CLICKS, MONOLITH, ROOT
+from tests.kernels import CLICKS, MONOLITH, ROOT, RUN_ALL
 
 CALLER = """
 from pathlib import Path
@@ -151,19 +151,16 @@ def test_warm_compiles_what_the_commands_need(tmp_path: Path):
     """Then no command compiles anything, and everybody can read the code."""
     cache = tmp_path / "cache"
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(cache), "XDG_CACHE_HOME": str(cache)}
-    words = [
-        sys.executable,
-        "-c",
-        "import os; os.umask(63); from ingot.cli.app import app; app()",
-    ]
-    subprocess.run([*words, "warm"], env=environment, check=True)
+
+    def run(*commands: str) -> None:
+        words = [sys.executable, "-c", RUN_ALL, *commands]
+        subprocess.run(words, env=environment, check=True, cwd=ROOT, umask=0o077)
+
+    run("warm")
     files = set((cache / "ingot").iterdir())
     assert {oct(path.stat().st_mode & 0o777) for path in files} == {"0o644"}
     assert (cache / "ingot").stat().st_mode & 0o777 == 0o755
-    for command in (*CLICKS, *MONOLITH):
-        subprocess.run(
-            [*words, *command.format(tmp_path).split()], env=environment, check=True, cwd=ROOT
-        )
+    run(*(command.format(tmp_path) for command in (*CLICKS, *MONOLITH)))
     more = {path.name.rpartition("-")[0] for path in set((cache / "ingot").iterdir()) - files}
     assert not more, sorted(more)
 
