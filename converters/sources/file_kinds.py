@@ -138,13 +138,13 @@ _STRUCTURED = re.compile(r"(nd)?json(l|lines)?|[ct]sv|tab|psv|parquet|arrow|feat
 
 def not_a_document(name: str) -> NoData | None:
     """Return why a file of this name is not a document of its folder, None if it can be."""
-    base, why = kinds.bare_name(name), side_file_reason(name)
-    if why == _HIDDEN_FILE or _LICENCES.fullmatch(base):
-        return why or _SIDE_FILE
+    base, verdict = kinds.bare_name(name), side_file_reason(name)
+    if (verdict and verdict.kind == "hidden") or _LICENCES.fullmatch(base):
+        return verdict or _SIDE_FILE
     if _STRUCTURED.fullmatch(file_ending(base)):
         return NoData("data, and no document")
     known = kinds.kind_by_name(base) or _READ_MES.fullmatch(base)
-    return why if why and not known else None
+    return verdict if verdict and not known else None
 
 
 def file_ending(name: str) -> str:

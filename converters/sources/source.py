@@ -127,7 +127,7 @@ def _assemble_source(location: str, listing: Listing, spec: SourceSpec) -> Sourc
         asked = replace(spec, format=kinds.DOCUMENT)
         files, left_out = _inspect_listing(location, listing, asked, frozenset())
     left_out += [LeftOut(name=name, why=results.OWN_RESULT) for name in listing.results]
-    left_out += [LeftOut(name=name, why=why) for name, why in listing.unreadable]
+    left_out += [LeftOut(name=one.name, why=one.why) for one in listing.unreadable]
     main, others_left = select_main_group(files, spec)
     if main and "=" in main[0].name:
         from ingot.converters.sources.tables.partitions import read_partitions

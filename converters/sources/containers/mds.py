@@ -35,6 +35,7 @@ from ingot.converters.sources.formats.row_chunks import (
 )
 from ingot.converters.sources.storage.compression import read_bytes
 from ingot.converters.sources.storage.listing import Entry, Listing
+from ingot.converters.sources.storage.places import UnreadableName
 
 _HASH_MARK: Final = "mds"  # begins the mark of content of a shard whose hash is known
 _MOST_CONFIG: Final = 1 << 20
@@ -250,7 +251,8 @@ def read_mds_indexes(listing: Listing) -> Listing:
         by_name |= shard_files
         for name in unread:
             by_name.pop(name, None)
-        listing = replace(listing, unreadable=(*listing.unreadable, *unread.items()))
+        unused = (UnreadableName(name, why) for name, why in unread.items())
+        listing = replace(listing, unreadable=(*listing.unreadable, *unused))
     entries = tuple(by_name[entry.name] for entry in listing.entries if entry.name in by_name)
     return replace(listing, entries=entries)
 

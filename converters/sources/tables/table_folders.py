@@ -30,7 +30,7 @@ from ingot.converters.sources.storage.listing import (
     enclosing_folders,
     list_location,
 )
-from ingot.converters.sources.storage.places import is_local
+from ingot.converters.sources.storage.places import UnreadableName, is_local
 
 if TYPE_CHECKING:
     from ingot.converters.columnar.lance_files import LanceFragment
@@ -347,7 +347,7 @@ def _with_current_files(listing: Listing, folder: TableFolder, version: str | No
     why = f"not in version {table.version} of its {folder.kind}"
     below = {entry.name for entry in folder.entries.values()}
     kept_entries = [entry for entry in listing.entries if entry.name not in below]
-    gone = tuple((entry.name, why) for entry in folder.former_files())
+    gone = tuple(UnreadableName(entry.name, why) for entry in folder.former_files())
     return replace(
         listing,
         entries=tuple(sorted([*kept_entries, *files], key=lambda entry: entry.name)),
