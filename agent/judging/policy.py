@@ -43,7 +43,7 @@ MOST_TURNS = 5  # the rules', a remembered one and three of a model
 REVIEW_ANSWERS = ("approve", "edit", "reject")
 MOST_UNREAD = 0.1  # of the bytes that look like data
 MOST_ELSEWHERE = 0.5  # of the bytes that can be read
-_CONFIDENCE = "confidence"  # the gate's name, which its reason begins with
+_CONFIDENCE = "confidence"  # the gate's name, and the first word of its reason
 _SURE_RULES = 0.9  # rules that say more of themselves were right 96 times of 100
 
 
@@ -203,11 +203,7 @@ def state_person_reasons(state: State) -> list[str]:
 
 
 def _person_reasons(gates: Iterable[Gate]) -> list[str]:
-    return [
-        f"{gate.name} {gate.detail}" if gate.name == _CONFIDENCE else gate.detail
-        for gate in gates
-        if gate.state == "person" and gate.detail
-    ]
+    return [gate.detail for gate in gates if gate.state == "person" and gate.detail]
 
 
 def _sample_gates(case: _Case) -> Iterator[Gate]:
@@ -257,7 +253,7 @@ def irrelevance_doubt(state: State) -> Safe:
     decided = review is not None and review.decision in ("approve", "reject")
     if decided or proposal is None or proposal.decision != "irrelevant":
         return EMPTY_TEXT
-    reasons = _person_reasons(_find_gates((_confidence_gate, _source_gates), state))
+    reasons = _person_reasons(_find_gates((_doubt_gate, _source_gates), state))
     return Safe("; ".join(reasons) or dispute_reason(state))
 
 
@@ -392,6 +388,12 @@ def _confidence_gate(case: _Case) -> Iterator[Gate]:
         )
 
 
+def _doubt_gate(case: _Case) -> Iterator[Gate]:
+    """Yield the gate on confidence with a detail that is read without the gate's name."""
+    for gate in _confidence_gate(case):
+        yield replace(gate, detail=Safe(doubt_reason(case.proposal, case.state["order"])))
+
+
 # All gates, in the order in which people read their figures (docs/gates.md).
 _AS_READ: tuple[_Family, ...] = (
     _confidence_gate,
@@ -406,7 +408,7 @@ _AS_READ: tuple[_Family, ...] = (
 _FOR_PERSONS: tuple[_Family, ...] = (
     _opinion_gate,
     lambda case: model_gates.rules_gates(case.state),
-    _confidence_gate,
+    _doubt_gate,
     lambda case: model_gates.written_gates(case.state),
     _loss_gates,
     _source_gates,
