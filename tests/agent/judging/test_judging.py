@@ -1,6 +1,7 @@
 """The gates of a proposal together: which stop it, and which only a person opens."""
 
 from itertools import pairwise
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -83,6 +84,8 @@ def test_what_needs_a_person_is_what_the_gates_say() -> None:
     assert said[0] == "confidence 0.50 is below --min-confidence 0.6"
     shown = policy.gates_of_state(state)[0]  # where the gate's name stands beside its detail
     assert (shown.name, shown.detail) == ("confidence", "0.50 is below --min-confidence 0.6")
+    state["proposal"] = replace(proposed, decision="irrelevant", mapping=None)
+    assert policy.irrelevance_doubt(state) == said[0]
     assert "'openai'" in said[1]
 
 
