@@ -245,7 +245,7 @@ def read_mds_indexes(listing: Listing) -> Listing:
         except ValueError as error:
             if not folder:
                 raise SourceError(str(entry.place), str(error), "copy the folder again") from error
-            closed = {**listing.closed, folder: ("part of an MDS data set", f": {error}")}
+            closed = {**listing.closed, folder: ("part of an MDS data set", f": {error}", "mds")}
             listing = replace(listing, closed=closed)
             continue
         by_name |= shard_files

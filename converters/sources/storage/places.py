@@ -83,8 +83,8 @@ class Listing:
     entries: tuple[Entry, ...]
     results: tuple[str, ...] = ()  # folders that hold what ingot wrote, which is not in `entries`
     unreadable: tuple[UnreadableName, ...] = ()
-    # Tables that are not read: what a file in each is part of, and what is wrong with it.
-    closed: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    # Tables that are not read: what a file in each is part of, what is wrong with it, its format.
+    closed: Mapping[str, tuple[str, str, str]] = field(default_factory=dict)
 
 
 def entry_etag(details: dict[str, Json]) -> str | None:

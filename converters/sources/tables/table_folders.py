@@ -306,7 +306,7 @@ def read_tables(listing: Listing, version: str | None = None, metadata: str = ""
             if not name:
                 raise
             problem = f": {error.problem}"
-        closed = {**listing.closed, name: (part_of_table(kind), problem)}
+        closed = {**listing.closed, name: (part_of_table(kind), problem, "table")}
         listing = replace(listing, closed=closed)
     return listing
 
@@ -355,7 +355,7 @@ def _with_current_files(listing: Listing, folder: TableFolder, version: str | No
     )
 
 
-def table_reason(name: str, closed: Mapping[str, tuple[str, str]]) -> NoData | None:
+def table_reason(name: str, closed: Mapping[str, tuple[str, str, str]]) -> NoData | None:
     """Return why a file is not read if it belongs to a table that is not read, else None."""
     folders = ("", *enclosing_folders(name)) if closed else ()
     reasons = (NoData.unread(*closed[folder]) for folder in folders if folder in closed)

@@ -1,7 +1,7 @@
 """The gates of a proposal together: which stop it, and which only a person opens."""
 
-from itertools import pairwise
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
