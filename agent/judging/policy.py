@@ -253,8 +253,8 @@ def irrelevance_doubt(state: State) -> Safe:
     decided = review is not None and review.decision in ("approve", "reject")
     if decided or proposal is None or proposal.decision != "irrelevant":
         return EMPTY_TEXT
-    reasons = _person_reasons(_find_gates((_doubt_gate, _source_gates), state))
-    return Safe("; ".join(reasons) or dispute_reason(state))
+    gates = _find_gates((lambda case: _confidence_gate(case, doubt_reason), _source_gates), state)
+    return Safe("; ".join(_person_reasons(gates)) or dispute_reason(state))
 
 
 def dispute_reason(state: State) -> str:
@@ -375,10 +375,12 @@ def _opinion_gate(case: _Case) -> Iterator[Gate]:
     )
 
 
-def _confidence_gate(case: _Case) -> Iterator[Gate]:
+def _confidence_gate(
+    case: _Case, explain: Callable[[Proposal, Order], str] = _shortfall_text
+) -> Iterator[Gate]:
     proposal, order = case.proposal, case.state["order"]
     if proposal.mapper not in PERSONS:
-        low = _shortfall_text(proposal, order)
+        low = explain(proposal, order)
         yield Gate(
             name=_CONFIDENCE,
             state="person" if low else "pass",
@@ -386,12 +388,6 @@ def _confidence_gate(case: _Case) -> Iterator[Gate]:
             limit=f"at least {least_confidence(order):g}",
             detail=Safe(low),
         )
-
-
-def _doubt_gate(case: _Case) -> Iterator[Gate]:
-    """Yield the gate on confidence with a detail that is read without the gate's name."""
-    for gate in _confidence_gate(case):
-        yield replace(gate, detail=Safe(doubt_reason(case.proposal, case.state["order"])))
 
 
 # All gates, in the order in which people read their figures (docs/gates.md).
@@ -408,7 +404,7 @@ _AS_READ: tuple[_Family, ...] = (
 _FOR_PERSONS: tuple[_Family, ...] = (
     _opinion_gate,
     lambda case: model_gates.rules_gates(case.state),
-    _doubt_gate,
+    lambda case: _confidence_gate(case, doubt_reason),  # as a reason, without the gate's name
     lambda case: model_gates.written_gates(case.state),
     _loss_gates,
     _source_gates,

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 from ingot.converters.sources.documents import kinds
-from ingot.converters.sources.facts import LeftOut, NoData
+from ingot.converters.sources.facts import LeftKind, LeftOut, NoData
 
 LFS_POINTER = NoData("a Git LFS pointer: the file itself was not fetched", "unfetched")
 LFS_MAGIC = b"version https://git-lfs.github.com/spec/"
@@ -35,22 +35,15 @@ _SIDE_FILE_KINDS = {
     "sound": "mp3 wav flac ogg opus m4a",
     "video": "mp4 avi mkv mov webm",
 }
-_MEDIA_TEXTS = {"image": "an image", "sound": "a sound", "video": "a video"}
-
-
-def _media(why: str, form: str) -> NoData:
-    return NoData(why, "media", form, form_text=_MEDIA_TEXTS[form])
-
-
-def _named_side_file(name: str) -> NoData:
-    why = f"auxiliary file ({name})"
-    if name in _MEDIA_TEXTS:
-        return _media(why, name)
-    return NoData(why, "prose" if name == "document" else "aside")
-
-
+_MEDIA = {"image": "an image", "sound": "a sound", "video": "a video"}
+_LEFT_KINDS: dict[str, LeftKind] = {"document": "prose", **dict.fromkeys(_MEDIA, "media")}
 _SIDE_FILE_ENDINGS = {
-    ending: _named_side_file(name)
+    ending: NoData(
+        f"auxiliary file ({name})",
+        _LEFT_KINDS.get(name, "aside"),
+        form=name if name in _MEDIA else "",
+        form_text=_MEDIA.get(name, ""),
+    )
     for name, endings in _SIDE_FILE_KINDS.items()
     for ending in endings.split()
 }
@@ -59,13 +52,23 @@ _DATA_IN_NOTES = re.compile(
     rf"(?=.*\.(jsonl?|ndjson|jsonlines|csv|tsv|parquet|arrow)(\.(gz|gzip|zst|zstd|bz2|xz))?$){_NOTES}",
     re.IGNORECASE,
 )
-_PDF = NoData.unread("a PDF document", form="pdf")
-OFFICE = NoData.unread("an Office document", form="office")
-_HTML_PAGE = NoData.unread("an HTML page", form=kinds.HTML)
+_FORM_TEXTS = {
+    "pdf": "a PDF document",
+    "office": "an Office document",
+    "epub": "an EPUB book",
+    "rtf": "an RTF document",
+    kinds.HTML: "an HTML page",
+    "numpy": "a NumPy array",
+    "hdf5": "an HDF5 file",
+}
+UNREAD = {form: NoData.unread(text, form=form) for form, text in _FORM_TEXTS.items()}
+_FORM_ENDINGS = {
+    "pdf": "pdf",
+    "office": "doc docx ppt pptx odt odp rtf",
+    kinds.HTML: "html htm xhtml",
+}
 _UNREAD_ENDINGS = {
-    "pdf": _PDF,
-    **dict.fromkeys(["doc", "docx", "ppt", "pptx", "odt", "odp", "rtf"], OFFICE),
-    **dict.fromkeys(("html", "htm", "xhtml"), _HTML_PAGE),
+    ending: UNREAD[form] for form, endings in _FORM_ENDINGS.items() for ending in endings.split()
 }
 BINARY = NoData("binary data", "binary")
 DAMAGED_HINT = "fetch or copy them again, or move them away"
@@ -73,6 +76,12 @@ _DATA_NAME = re.compile(
     r"\.(jsonl?|ndjson|jsonlines|[ct]sv|tab|psv|txt|xls[xm]?|ods|duckdb|sqlite3?|zip|tar|tgz|gz|gzip|zst|zstd|bz2|xz)$",
     re.IGNORECASE,
 )
+
+
+def _media(why: str, form: str) -> NoData:
+    return NoData(why, "media", form, form_text=_MEDIA[form])
+
+
 # What a file is by its first bytes. A magic of plain letters has a control byte behind it in a file
 # of its format, and none in a text that begins with these letters.
 _MAGIC = [
@@ -87,10 +96,10 @@ _MAGIC = [
         (rb"II\*\x00|MM\x00\*", _media("a TIFF image", "image")),
         (rb"RIFF.{4}WAVE|ID3[\x02-\x04]|fLaC\x00|OggS\x00", _media("a sound", "sound")),
         (rb".{4}ftyp|RIFF.{4}AVI |\x1aE\xdf\xa3", _media("a video", "video")),
-        (rb"%PDF-\d", _PDF),
-        (rb"PK\x03\x04.{26}mimetypeapplication/epub", NoData.unread("an EPUB book", form="epub")),
-        (rb"\x93NUMPY", NoData.unread("a NumPy array", form="numpy")),
-        (rb"\x89HDF", NoData.unread("an HDF5 file", form="hdf5")),
+        (rb"%PDF-\d", UNREAD["pdf"]),
+        (rb"PK\x03\x04.{26}mimetypeapplication/epub", UNREAD["epub"]),
+        (rb"\x93NUMPY", UNREAD["numpy"]),
+        (rb"\x89HDF", UNREAD["hdf5"]),
         (rb"Rar!\x1a", NoData.unread("a RAR archive", ": unpack it")),
         (rb"7z\xbc\xaf", NoData.unread("a 7z archive", ": unpack it")),
         (
@@ -104,10 +113,10 @@ _ANY_MAGIC = re.compile(b"|".join(magic.pattern for magic, _ in _MAGIC), re.DOTA
 MARKUP = [
     (re.compile(pattern, re.IGNORECASE), verdict)
     for pattern, verdict in (
-        (rb"(<!--.*?-->\s*)?(<!doctype html|<html)", _HTML_PAGE),
-        (rb"<\?xml", _HTML_PAGE),  # any other XML is read
+        (rb"(<!--.*?-->\s*)?(<!doctype html|<html)", UNREAD[kinds.HTML]),
+        (rb"<\?xml", UNREAD[kinds.HTML]),  # any other XML is read
         (rb"<!doctype ", NoData.unread("an SGML file")),
-        (rb"\{\\rtf\d", NoData.unread("an RTF document", form="rtf")),
+        (rb"\{\\rtf\d", UNREAD["rtf"]),
         (
             rb'\{\s*"cells"\s*:\s*\[\s*\{[^{}]*"cell_type"\s*:',
             NoData.unread("a Jupyter notebook"),

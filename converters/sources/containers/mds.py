@@ -12,7 +12,7 @@ from array import array
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from decimal import Decimal, InvalidOperation
-from itertools import islice, pairwise
+from itertools import islice, pairwise, starmap
 from typing import Any, BinaryIO, Final
 
 import xxhash
@@ -251,8 +251,10 @@ def read_mds_indexes(listing: Listing) -> Listing:
         by_name |= shard_files
         for name in unread:
             by_name.pop(name, None)
-        unused = (UnreadableName(name, why) for name, why in unread.items())
-        listing = replace(listing, unreadable=(*listing.unreadable, *unused))
+        listing = replace(
+            listing,
+            unreadable=(*listing.unreadable, *starmap(UnreadableName, unread.items())),
+        )
     entries = tuple(by_name[entry.name] for entry in listing.entries if entry.name in by_name)
     return replace(listing, entries=entries)
 

@@ -21,7 +21,7 @@ from ingot.converters.sources.containers.tables import (
     selected_tables,
 )
 from ingot.converters.sources.facts import EMPTY, FileFacts, NoData, SourceFile, SourceSpec
-from ingot.converters.sources.file_kinds import OFFICE, file_ending
+from ingot.converters.sources.file_kinds import UNREAD, file_ending
 from ingot.converters.sources.formats.delimited import column_names
 from ingot.converters.sources.formats.detection import FilePeek
 from ingot.converters.sources.formats.dialect import RECORDS
@@ -36,6 +36,7 @@ _MOST_RATIO: Final = 200
 _FREE_BYTES: Final = 64 << 20  # that may expand as often as they like
 _OLE: Final = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 _WORD = NoData.unread("a Word document", ": save it as text")
+_OFFICE = UNREAD["office"]
 _SLIDES = NoData.unread("a PowerPoint document", ": save it as text")
 _ENCRYPTED = NoData.unread("an encrypted workbook or document", ": save it without its password")
 _TOO_LARGE: Final = ": save its sheets as CSV"
@@ -46,7 +47,7 @@ _PARTS: Final[dict[str, NoData | bool]] = {
     "xl/workbook.bin": NoData.unread("a binary workbook (XLSB)", ": save it as XLSX or CSV"),
     "word/document.xml": _WORD,
     "ppt/presentation.xml": _SLIDES,
-    _TYPES: OFFICE,
+    _TYPES: _OFFICE,
 }
 _STREAMS: Final[dict[str, NoData | bool]] = {
     "EncryptedPackage": _ENCRYPTED,
@@ -78,7 +79,7 @@ def is_workbook(entry: Entry, seen: FilePeek) -> bool | NoData:
     except SourceError:
         if named or not is_zip:
             raise
-        return OFFICE if _TYPES.encode() in seen.head[:60] else False
+        return _OFFICE if _TYPES.encode() in seen.head[:60] else False
     if kind is True and entry.bytes > MOST_BYTES:
         return NoData.unread(f"a workbook of more than {MOST_BYTES >> 20} MiB", _TOO_LARGE)
     if kind is True and size > max(_FREE_BYTES, _MOST_RATIO * entry.bytes):
@@ -92,7 +93,7 @@ def _find_ole_kind(whole: BinaryIO) -> tuple[NoData | bool, int]:
         text = name.encode("utf-16-le")
         if text.ljust(64, b"\0") + (len(text) + 2).to_bytes(2, "little") in data:
             return kind, 0
-    return OFFICE, 0
+    return _OFFICE, 0
 
 
 def _find_zip_kind(whole: BinaryIO) -> tuple[NoData | bool, int]:

@@ -91,8 +91,9 @@ def _run_review(
         raise typer.BadParameter("two files are compared: ingot review OLD.json NEW.json")
     revision_options = {"base": base, "head": head, "mappings": options.mappings}
     if named_options := [name for name, value in revision_options.items() if value is not None]:
-        problem = f"--{named_options[0]} is for revisions, and two files are named"
-        raise SettingError(problem, named_options[0])
+        raise SettingError(
+            f"--{named_options[0]} is for revisions, and two files are named", named_options[0]
+        )
     return mapping_review.review_files(files[0], files[1], options)
 
 

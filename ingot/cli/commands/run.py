@@ -268,11 +268,13 @@ def _check_pinnable(out: Path | None, share: str, *, overwrite: bool) -> None:
     from ingot.agent.review.pinning.pinned_sample import check_free, pinned_folder
 
     if out is None:
-        problem = "--pin-sample stores the rows beside the mapping: give --output"
-        raise SettingError(problem, "pin_sample")
+        raise SettingError(
+            "--pin-sample stores the rows beside the mapping: give --output", "pin_sample"
+        )
     if share == "none":
-        problem = "--pin-sample stores values, --share-values none forbids it"
-        raise SettingError(problem, "pin_sample")
+        raise SettingError(
+            "--pin-sample stores values, --share-values none forbids it", "pin_sample"
+        )
     check_free(pinned_folder(out), overwrite=overwrite)
 
 

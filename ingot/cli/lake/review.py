@@ -151,8 +151,9 @@ def _decide(
     known = review_queue.waiting_sets(order, rejected=True)
     to_approve, to_reject = _match_names(known, approved), _match_names(known, rejected)
     if in_both := {one.name for one in to_approve} & {one.name for one in to_reject}:
-        names = ", ".join(sorted(in_both))
-        raise SettingError(f"both --approve and --reject name {names}", "approve")
+        raise SettingError(
+            f"both --approve and --reject name {', '.join(sorted(in_both))}", "approve"
+        )
     done: list[dict[str, str | bool]] = []
     sets = review_queue.find_data_sets(order)
     for number, facts in enumerate([*to_approve, *to_reject]):
