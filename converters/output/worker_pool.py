@@ -55,13 +55,13 @@ def limit_process(*, memory: int | None = None, seconds: int | None = None) -> N
 class WorkerDiedError(ConversionError):
     """The process of a task died.
 
-    Further fields: ending (the words "ended by signal 9"), cause ("signal 9", "" where unknown).
+    Further fields: end_text (the words "ended by signal 9"), cause ("signal 9", "" where unknown).
     """
 
-    def __init__(self, ending: str, cause: str = "") -> None:
+    def __init__(self, end_text: str, cause: str = "") -> None:
         super().__init__("workers", "a worker process died", "check the free memory")
-        self.args = (ending, cause)
-        self.ending, self.cause = ending, cause
+        self.args = (end_text, cause)
+        self.end_text, self.cause = end_text, cause
 
 
 class Inbox:
@@ -398,7 +398,7 @@ def _task_result(future: "Future[Done]") -> Done | TaskFailure:
     if error is None:
         return future.result()
     if isinstance(error, WorkerDiedError):
-        return TaskFailure(why=f"the worker process {error.ending}: is there enough memory?")
+        return TaskFailure(why=f"the worker process {error.end_text}: is there enough memory?")
     reason = f"internal error: {type(error).__name__}: {error}"
     # A process notes its traceback; what cannot be sent or received has none.
     return TaskFailure(why=reason, details="\n".join(getattr(error, "__notes__", ())))

@@ -73,7 +73,7 @@ def test_a_worker_that_dies_is_a_conversion_error() -> None:
             list(results_in_order(pool, os._exit, [3], window=8))
     assert isinstance(raised.value, ConversionError)
     for error in (raised.value, pickle.loads(pickle.dumps(raised.value))):
-        assert (error.ending, error.cause) == ("ended by exit status 3", "exit status 3")
+        assert (error.end_text, error.cause) == ("ended by exit status 3", "exit status 3")
 
 
 def test_a_task_that_cannot_be_sent_is_a_failure_and_ends_no_other() -> None:
