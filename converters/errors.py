@@ -65,9 +65,13 @@ class _LocatedError(IngotError):
         self.problem = problem
         self.hint = hint
 
+    @property
+    def summary(self) -> str:
+        """Return the place and the problem, without what to do about it."""
+        return f"{self.where}: {self.problem}" if self.where else self.problem
+
     def __str__(self) -> str:
-        text = f"{self.where}: {self.problem}" if self.where else self.problem
-        return f"{text} ({self.hint})" if self.hint else text
+        return f"{self.summary} ({self.hint})" if self.hint else self.summary
 
 
 class SourceError(_LocatedError):

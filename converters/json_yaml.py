@@ -337,9 +337,9 @@ def decode(kind: type[T], document: Json) -> T:
     return cast("T", _decode_hint(kind, document))
 
 
-def _decode_hint(hint: Any, document: Json) -> Any:  # noqa: ANN401
-    inner = _strip_hint(hint)
-    if document is None or (not document and inner is not hint and is_dataclass(inner)):
+def _decode_hint(annotation: Any, document: Json) -> Any:  # noqa: ANN401
+    inner = _strip_hint(annotation)
+    if document is None or (not document and inner is not annotation and is_dataclass(inner)):
         return None
     if is_typeddict(inner) or is_dataclass(inner):
         hints, typed = _field_hints(inner), is_typeddict(inner)

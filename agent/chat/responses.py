@@ -114,7 +114,7 @@ def _run_command(
     if command.name in ("alternatives", "take"):
         return _alternatives_reply(conversation, words, command, context)
     if command.name == "ok":
-        return _approve_mapping(conversation)
+        return approve_mapping(conversation)
     if command.name == "out":
         return _set_folder(conversation, command.text)
     if command.name in ("edit", "save", "quit"):
@@ -174,7 +174,8 @@ def _set_folder(conversation: Conversation, folder: str) -> Reply:
     return Reply(conversation=changed, say=f"The result will be written to {folder}.")
 
 
-def _approve_mapping(conversation: Conversation) -> Reply:
+def approve_mapping(conversation: Conversation) -> Reply:
+    """Reply to a person who approves the mapping: convert by it, or say why it cannot be."""
     if conversation.under_review:  # which shows the gates, and asks
         return Reply(conversation=conversation, do="quit")
     failed = failed_gates(conversation.state.get("problems", ()))

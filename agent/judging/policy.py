@@ -43,7 +43,7 @@ MOST_TURNS = 5  # the rules', a remembered one and three of a model
 REVIEW_ANSWERS = ("approve", "edit", "reject")
 MOST_UNREAD = 0.1  # of the bytes that look like data
 MOST_ELSEWHERE = 0.5  # of the bytes that can be read
-_CONFIDENCE = "confidence"  # the gate's name, which its reason begins with
+_CONFIDENCE = "confidence"  # the gate's name, and the first word of its reason
 _SURE_RULES = 0.9  # rules that say more of themselves were right 96 times of 100
 
 
@@ -203,11 +203,7 @@ def state_person_reasons(state: State) -> list[str]:
 
 
 def _person_reasons(gates: Iterable[Gate]) -> list[str]:
-    return [
-        f"{gate.name} {gate.detail}" if gate.name == _CONFIDENCE else gate.detail
-        for gate in gates
-        if gate.state == "person" and gate.detail
-    ]
+    return [gate.detail for gate in gates if gate.state == "person" and gate.detail]
 
 
 def _sample_gates(case: _Case) -> Iterator[Gate]:
@@ -257,8 +253,8 @@ def irrelevance_doubt(state: State) -> Safe:
     decided = review is not None and review.decision in ("approve", "reject")
     if decided or proposal is None or proposal.decision != "irrelevant":
         return EMPTY_TEXT
-    reasons = _person_reasons(_find_gates((_confidence_gate, _source_gates), state))
-    return Safe("; ".join(reasons) or dispute_reason(state))
+    gates = _find_gates((lambda case: _confidence_gate(case, doubt_reason), _source_gates), state)
+    return Safe("; ".join(_person_reasons(gates)) or dispute_reason(state))
 
 
 def dispute_reason(state: State) -> str:
@@ -379,10 +375,12 @@ def _opinion_gate(case: _Case) -> Iterator[Gate]:
     )
 
 
-def _confidence_gate(case: _Case) -> Iterator[Gate]:
+def _confidence_gate(
+    case: _Case, explain: Callable[[Proposal, Order], str] = _shortfall_text
+) -> Iterator[Gate]:
     proposal, order = case.proposal, case.state["order"]
     if proposal.mapper not in PERSONS:
-        low = _shortfall_text(proposal, order)
+        low = explain(proposal, order)
         yield Gate(
             name=_CONFIDENCE,
             state="person" if low else "pass",
@@ -406,7 +404,7 @@ _AS_READ: tuple[_Family, ...] = (
 _FOR_PERSONS: tuple[_Family, ...] = (
     _opinion_gate,
     lambda case: model_gates.rules_gates(case.state),
-    _confidence_gate,
+    lambda case: _confidence_gate(case, doubt_reason),  # as a reason, without the gate's name
     lambda case: model_gates.written_gates(case.state),
     _loss_gates,
     _source_gates,

@@ -396,7 +396,7 @@ def _summarize_unread(source: Source, kinds: Sequence[LeftKind]) -> UnreadFiles 
     unread_bytes = sum(one.bytes for one in unread)
     sizes: dict[str, list[int]] = {}
     for one in unread:
-        sizes.setdefault(one.form or one.why, []).append(one.bytes)
+        sizes.setdefault(one.form_text or one.why, []).append(one.bytes)
     forms = [
         UnreadKind(redact(form), len(form_sizes), sum(form_sizes))
         for form, form_sizes in sizes.items()

@@ -39,14 +39,8 @@ from ingot.converters.sources.source import (
 from ingot.converters.sources.storage import archives
 from ingot.converters.sources.storage import listing as results
 from ingot.converters.sources.storage.archives import TableMember, TarMember, ZipMember
-from ingot.converters.sources.storage.listing import (
-    DANGLING_LINK,
-    Entry,
-    LocalFile,
-    Place,
-    list_location,
-)
-from ingot.converters.sources.storage.places import is_local
+from ingot.converters.sources.storage.listing import Entry, LocalFile, Place, list_location
+from ingot.converters.sources.storage.places import UnreadableName, is_local
 from ingot.converters.sources.tables.table_folders import read_tables, table_reason
 
 _CHUNK: Final = 200
@@ -87,14 +81,14 @@ def list_files(order: LakeOrder) -> LakeListing:
     return LakeListing(tuple(entries), tuple(lost), tuple(left_out))
 
 
-def _sort_unreadable(unreadable: Sequence[tuple[str, str]]) -> tuple[list[SeenFile], list[LeftOut]]:
+def _sort_unreadable(
+    unreadable: Sequence[UnreadableName],
+) -> tuple[list[SeenFile], list[LeftOut]]:
     """Split into files that their data set lost, and what belongs to none (folders, pipes)."""
     lost: list[SeenFile] = []
     left_out: list[LeftOut] = []
-    for name, why in unreadable:
-        is_data = (
-            why == DANGLING_LINK and PurePosixPath(name).suffix and side_file_reason(name) is None
-        )
+    for name, why, dangling in unreadable:
+        is_data = dangling and PurePosixPath(name).suffix and side_file_reason(name) is None
         if not is_data or not _is_text(name):
             left_out.append(LeftOut(name=name.encode("utf-8", "replace").decode(), why=why))
         else:

@@ -84,19 +84,23 @@ def _refused() -> Channels:
 def _empty_channels() -> Channels:
     """Every channel that a step fills, as it is before."""
     hints = get_type_hints(State, include_extras=True)
-    return {name: _empty_value(hint) for name, hint in hints.items() if name not in _OWN}
+    return {
+        name: _empty_value(annotation) for name, annotation in hints.items() if name not in _OWN
+    }
 
 
 _OWN = ("order", "ordered", "served", "messages")
 
 
-def _empty_value(hint: Any) -> Json:  # noqa: ANN401
+def _empty_value(annotation: Any) -> Json:  # noqa: ANN401
     """What stands for nothing in a channel, by its type."""
-    if get_origin(hint) is tuple:
+    if get_origin(annotation) is tuple:
         return []
-    if hint is bool:
+    if annotation is bool:
         return False
-    optional = NoneType in get_args(hint) and EMPTY not in getattr(hint, "__metadata__", ())
+    optional = NoneType in get_args(annotation) and EMPTY not in getattr(
+        annotation, "__metadata__", ()
+    )
     return None if optional else {}
 
 

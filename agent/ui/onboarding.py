@@ -20,7 +20,7 @@ from ingot.agent.chat.operations import (
     discuss_state,
     recheck_conversation,
 )
-from ingot.agent.chat.responses import Reply, respond
+from ingot.agent.chat.responses import approve_mapping, respond
 from ingot.agent.context import Context, state_home
 from ingot.agent.judging.policy import failed_gates
 from ingot.agent.lake import review_queue
@@ -162,7 +162,7 @@ class Onboarding:
             _check_seen(opened, seen)
             if gates := failed_gates(opened.conversation.state.get("problems", ())):
                 raise ConversionError(id_, f"does not pass: {'; '.join(gates)}")
-            reply: Reply = respond(replace(opened.conversation, order=order), "ok", opened.context)
+            reply = approve_mapping(replace(opened.conversation, order=order))
             if reply.do != "convert":
                 raise ConversionError(id_, reply.say or "is decided in its lake")
             opened.conversation, opened.converting = reply.conversation, True

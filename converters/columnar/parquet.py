@@ -179,7 +179,7 @@ class ParquetFile:
             data = self._process.receive_bytes(message.size)
             return pa.ipc.open_stream(data).read_next_batch(), message.valid
         except WorkerDiedError as error:
-            problem = f"cannot read it: the process that decodes it {error.how}"
+            problem = f"cannot read it: the process that decodes it {error.end_text}"
             hint = "the file is damaged, or memory is short: fetch or copy it again"
             raise SourceError(self._where, problem, hint) from None
 

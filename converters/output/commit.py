@@ -384,6 +384,11 @@ def _clean_failed_run(destination: _Destination, staged: StagedResult, *, keep: 
         destination.discard(staged.work.parent)
 
 
+def unfinished_runs(out: Path) -> list[Path]:
+    """Return the folders of the unfinished runs, or parts of a job, that write to a destination."""
+    return _Destination(out=out).stages() if out.parent.is_dir() else []
+
+
 @contextmanager
 def stage(
     out: Path,

@@ -53,11 +53,15 @@ def limit_process(*, memory: int | None = None, seconds: int | None = None) -> N
 
 
 class WorkerDiedError(ConversionError):
-    """The process of a task died. Further field: how, "ended by signal 9" for one."""
+    """The process of a task died.
 
-    def __init__(self, description: str) -> None:
+    Further fields: end_text (the words "ended by signal 9"), cause ("signal 9", "" where unknown).
+    """
+
+    def __init__(self, end_text: str, cause: str = "") -> None:
         super().__init__("workers", "a worker process died", "check the free memory")
-        self.how = description
+        self.args = (end_text, cause)
+        self.end_text, self.cause = end_text, cause
 
 
 class Inbox:
@@ -167,7 +171,7 @@ class WorkerProcess:
         try:
             return self.received.recv()
         except (EOFError, OSError):
-            raise WorkerDiedError(f"ended by {self.wait_for_end()}") from None
+            raise self.wait_for_death() from None
 
     def receive_bytes(self, size: int) -> bytearray:
         """Return the bytes that were sent behind a message."""
@@ -176,13 +180,14 @@ class WorkerProcess:
         while remaining and (count := os.readv(self.received.fileno(), [remaining])):
             remaining = remaining[count:]
         if remaining:
-            raise WorkerDiedError(f"ended by {self.wait_for_end()}")
+            raise self.wait_for_death()
         return data
 
-    def wait_for_end(self) -> str:
-        """Wait until the process ends, and return how: by which signal, or with which status."""
+    def wait_for_death(self) -> WorkerDiedError:
+        """Wait until the process ends, and return the error that says why: a signal or a status."""
         code = self.process.wait()
-        return f"signal {-code}" if code < 0 else f"exit status {code}"
+        cause = f"signal {-code}" if code < 0 else f"exit status {code}"
+        return WorkerDiedError(f"ended by {cause}", cause)
 
     def end(self, seconds: float = 0) -> None:
         """End the process, after so many seconds if it does not end by itself."""
@@ -393,7 +398,7 @@ def _task_result(future: "Future[Done]") -> Done | TaskFailure:
     if error is None:
         return future.result()
     if isinstance(error, WorkerDiedError):
-        return TaskFailure(why=f"the worker process {error.how}: is there enough memory?")
+        return TaskFailure(why=f"the worker process {error.end_text}: is there enough memory?")
     reason = f"internal error: {type(error).__name__}: {error}"
     # A process notes its traceback; what cannot be sent or received has none.
     return TaskFailure(why=reason, details="\n".join(getattr(error, "__notes__", ())))

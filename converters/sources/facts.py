@@ -129,19 +129,23 @@ LeftKind = Literal[
 class NoData:
     """The verdict on a file that holds no rows: why, what it is, and its format if it has one.
 
-    `reason` is the part of `why` that it shares with other files, "" for all of it.
+    Attributes:
+        form: the format: one that is read, that another command reads, or that has advice.
+        reason: the part of `why` that it shares with other files, "" for all of it.
+        form_text: the format as people read it, "" as `why` says it.
     """
 
     why: str
     kind: LeftKind = "other"
     form: str = ""
     reason: str = ""
+    form_text: str = ""
 
     @classmethod
-    def unread(cls, form: str, advice: str = "") -> "NoData":
+    def unread(cls, form_text: str, advice: str = "", form: str = "") -> "NoData":
         """Return a file of a format that is not read, and what to do with it."""
-        reason = f"{form}, which is not read"
-        return cls(reason + advice, "unread", form, reason)
+        reason = f"{form_text}, which is not read"
+        return cls(reason + advice, "unread", form, reason, form_text)
 
 
 NOT_SELECTED: Final = NoData("not in source.files", "unselected")
@@ -185,7 +189,7 @@ class SourceFile(Entry):
 class LeftOut:
     """A file that is not read, and why; `bytes` is its size as stored, 0 where unknown.
 
-    `reason` is the part of `why` that it shares with other files.
+    `kind`, `form`, `reason` and `form_text` are those of its `NoData`.
     """
 
     name: str
@@ -194,6 +198,7 @@ class LeftOut:
     kind: Annotated[LeftKind, UNSTORED] = field(default="other", compare=False)
     form: Annotated[str, UNSTORED] = field(default="", compare=False)
     reason: Annotated[str, UNSTORED] = field(default="", compare=False)
+    form_text: Annotated[str, UNSTORED] = field(default="", compare=False)
 
     @property
     def is_unread(self) -> bool:

@@ -35,15 +35,14 @@ _SIDE_FILE_KINDS = {
     "sound": "mp3 wav flac ogg opus m4a",
     "video": "mp4 avi mkv mov webm",
 }
-_LEFT_KINDS: dict[str, LeftKind] = {
-    "document": "prose",
-    **dict.fromkeys(("image", "sound", "video"), "media"),
-}
+_MEDIA = {"image": "an image", "sound": "a sound", "video": "a video"}
+_LEFT_KINDS: dict[str, LeftKind] = {"document": "prose", **dict.fromkeys(_MEDIA, "media")}
 _SIDE_FILE_ENDINGS = {
     ending: NoData(
         f"auxiliary file ({name})",
-        kind := _LEFT_KINDS.get(name, "aside"),
-        f"{'an' if name == 'image' else 'a'} {name}" if kind == "media" else "",
+        _LEFT_KINDS.get(name, "aside"),
+        form=name if name in _MEDIA else "",
+        form_text=_MEDIA.get(name, ""),
     )
     for name, endings in _SIDE_FILE_KINDS.items()
     for ending in endings.split()
@@ -53,15 +52,23 @@ _DATA_IN_NOTES = re.compile(
     rf"(?=.*\.(jsonl?|ndjson|jsonlines|csv|tsv|parquet|arrow)(\.(gz|gzip|zst|zstd|bz2|xz))?$){_NOTES}",
     re.IGNORECASE,
 )
-_UNREAD_KINDS = {
-    "a PDF document": "pdf",
-    "an Office document": "doc docx ppt pptx odt odp rtf",
-    kinds.HTML_PAGE: "html htm xhtml",
+_FORM_TEXTS = {
+    "pdf": "a PDF document",
+    "office": "an Office document",
+    "epub": "an EPUB book",
+    "rtf": "an RTF document",
+    kinds.HTML: "an HTML page",
+    "numpy": "a NumPy array",
+    "hdf5": "an HDF5 file",
+}
+UNREAD = {form: NoData.unread(text, form=form) for form, text in _FORM_TEXTS.items()}
+_FORM_ENDINGS = {
+    "pdf": "pdf",
+    "office": "doc docx ppt pptx odt odp rtf",
+    kinds.HTML: "html htm xhtml",
 }
 _UNREAD_ENDINGS = {
-    ending: NoData.unread(kind)
-    for kind, endings in _UNREAD_KINDS.items()
-    for ending in endings.split()
+    ending: UNREAD[form] for form, endings in _FORM_ENDINGS.items() for ending in endings.split()
 }
 BINARY = NoData("binary data", "binary")
 DAMAGED_HINT = "fetch or copy them again, or move them away"
@@ -69,48 +76,51 @@ _DATA_NAME = re.compile(
     r"\.(jsonl?|ndjson|jsonlines|[ct]sv|tab|psv|txt|xls[xm]?|ods|duckdb|sqlite3?|zip|tar|tgz|gz|gzip|zst|zstd|bz2|xz)$",
     re.IGNORECASE,
 )
+
+
+def _media(why: str, form: str) -> NoData:
+    return NoData(why, "media", form, form_text=_MEDIA[form])
+
+
 # What a file is by its first bytes. A magic of plain letters has a control byte behind it in a file
 # of its format, and none in a text that begins with these letters.
 _MAGIC = [
     (re.compile(pattern, re.DOTALL), advice)
     for pattern, advice in (
-        (rb"\x89PNG", NoData("a PNG image", "media", "an image")),
-        (rb"\xff\xd8\xff", NoData("a JPEG image", "media", "an image")),
-        (
-            rb"GIF8[79]a.{0,5}[\x00-\x08\x0e-\x1f]",
-            NoData("a GIF image", "media", "an image"),
-        ),
+        (rb"\x89PNG", _media("a PNG image", "image")),
+        (rb"\xff\xd8\xff", _media("a JPEG image", "image")),
+        (rb"GIF8[79]a.{0,5}[\x00-\x08\x0e-\x1f]", _media("a GIF image", "image")),
         (rb"\x7fELF|MZ.{0,12}[\x00-\x08\x0e-\x1f]", NoData("a program", "binary")),
-        (rb"RIFF.{4}WEBP", NoData("a WebP image", "media", "an image")),
-        (rb"BM.{4}\x00{4}", NoData("a BMP image", "media", "an image")),
-        (rb"II\*\x00|MM\x00\*", NoData("a TIFF image", "media", "an image")),
-        (
-            rb"RIFF.{4}WAVE|ID3[\x02-\x04]|fLaC\x00|OggS\x00",
-            NoData("a sound", "media", "a sound"),
-        ),
-        (rb".{4}ftyp|RIFF.{4}AVI |\x1aE\xdf\xa3", NoData("a video", "media", "a video")),
-        (rb"%PDF-\d", NoData.unread("a PDF document")),
-        (rb"PK\x03\x04.{26}mimetypeapplication/epub", NoData.unread("an EPUB book")),
-        (rb"\x93NUMPY", NoData.unread("a NumPy array")),
-        (rb"\x89HDF", NoData.unread("an HDF5 file")),
+        (rb"RIFF.{4}WEBP", _media("a WebP image", "image")),
+        (rb"BM.{4}\x00{4}", _media("a BMP image", "image")),
+        (rb"II\*\x00|MM\x00\*", _media("a TIFF image", "image")),
+        (rb"RIFF.{4}WAVE|ID3[\x02-\x04]|fLaC\x00|OggS\x00", _media("a sound", "sound")),
+        (rb".{4}ftyp|RIFF.{4}AVI |\x1aE\xdf\xa3", _media("a video", "video")),
+        (rb"%PDF-\d", UNREAD["pdf"]),
+        (rb"PK\x03\x04.{26}mimetypeapplication/epub", UNREAD["epub"]),
+        (rb"\x93NUMPY", UNREAD["numpy"]),
+        (rb"\x89HDF", UNREAD["hdf5"]),
         (rb"Rar!\x1a", NoData.unread("a RAR archive", ": unpack it")),
         (rb"7z\xbc\xaf", NoData.unread("a 7z archive", ": unpack it")),
         (
             rb"\x80[\x02-\x05]|\([dl]p\d\n|c[a-z_][\w.]{0,60}\n\w{1,60}\np\d\n",
-            NoData("a pickle, which is never read", "unread", "a pickle"),
+            NoData("a pickle, which is never read", "unread", "pickle", form_text="a pickle"),
         ),
     )
 ]
 _ANY_MAGIC = re.compile(b"|".join(magic.pattern for magic, _ in _MAGIC), re.DOTALL)
 # What is text, and is not read as lines unless `format` says so.
 MARKUP = [
-    (re.compile(pattern, re.IGNORECASE), kind)
-    for pattern, kind in (
-        (rb"(<!--.*?-->\s*)?(<!doctype html|<html)", kinds.HTML_PAGE),
-        (rb"<\?xml", kinds.HTML_PAGE),  # any other XML is read
-        (rb"<!doctype ", "an SGML file"),
-        (rb"\{\\rtf\d", "an RTF document"),
-        (rb'\{\s*"cells"\s*:\s*\[\s*\{[^{}]*"cell_type"\s*:', "a Jupyter notebook"),
+    (re.compile(pattern, re.IGNORECASE), verdict)
+    for pattern, verdict in (
+        (rb"(<!--.*?-->\s*)?(<!doctype html|<html)", UNREAD[kinds.HTML]),
+        (rb"<\?xml", UNREAD[kinds.HTML]),  # any other XML is read
+        (rb"<!doctype ", NoData.unread("an SGML file")),
+        (rb"\{\\rtf\d", UNREAD["rtf"]),
+        (
+            rb'\{\s*"cells"\s*:\s*\[\s*\{[^{}]*"cell_type"\s*:',
+            NoData.unread("a Jupyter notebook"),
+        ),
     )
 ]
 
@@ -138,13 +148,13 @@ _STRUCTURED = re.compile(r"(nd)?json(l|lines)?|[ct]sv|tab|psv|parquet|arrow|feat
 
 def not_a_document(name: str) -> NoData | None:
     """Return why a file of this name is not a document of its folder, None if it can be."""
-    base, why = kinds.bare_name(name), side_file_reason(name)
-    if why == _HIDDEN_FILE or _LICENCES.fullmatch(base):
-        return why or _SIDE_FILE
+    base, verdict = kinds.bare_name(name), side_file_reason(name)
+    if (verdict and verdict.kind == "hidden") or _LICENCES.fullmatch(base):
+        return verdict or _SIDE_FILE
     if _STRUCTURED.fullmatch(file_ending(base)):
         return NoData("data, and no document")
     known = kinds.kind_by_name(base) or _READ_MES.fullmatch(base)
-    return why if why and not known else None
+    return verdict if verdict and not known else None
 
 
 def file_ending(name: str) -> str:
@@ -177,7 +187,7 @@ def damaged_text(files: Sequence[LeftOut]) -> str:
 
 def unread_text(files: Sequence[LeftOut]) -> str:
     """Return the first of some files in formats that are not read, each with its format."""
-    first = ", ".join(f"{file.name} is {file.form or file.why}" for file in files[:3])
+    first = ", ".join(f"{file.name} is {file.form_text or file.why}" for file in files[:3])
     return first + (f", and {len(files) - 3:,} more" if len(files) > 3 else "")
 
 
@@ -212,7 +222,7 @@ def may_hold_documents(
         else:
             notes += size
     for file in left_out:
-        page = file.form == kinds.HTML_PAGE or _is_document(file.name)
+        page = file.form == kinds.HTML or _is_document(file.name)
         if page and not_a_document(file.name) is None:
             documents[file.name] = file.bytes
         elif file.kind not in ("hidden", "note") and not file.is_unread:
@@ -243,27 +253,27 @@ def _is_document(name: str) -> bool:
     return kind != kinds.TEXT and not _SIDE_FILE_NAMES.fullmatch(name.rpartition("/")[2])
 
 
-# What to do with formats that are not read; those of another kind come last.
+# What to do with formats that are not read.
 _ADVICE: dict[str, str] = {
-    "PDF": "make text of PDF files with pdftotext or docling",
-    "Office|EPUB|RTF": "make Markdown of documents with pandoc or docling",
+    "pdf": "make text of PDF files with pdftotext or docling",
+    **dict.fromkeys(("office", "epub", "rtf"), "make Markdown of documents with pandoc or docling"),
     "pickle": "a pickle runs code when it is read: save its data as Parquet",
-    "NumPy": "save arrays as Parquet or JSON Lines",
-    "HDF5": "save tables of HDF5 files as Parquet",
+    "numpy": "save arrays as Parquet or JSON Lines",
+    "hdf5": "save tables of HDF5 files as Parquet",
     "image": "images hold no text: read them with OCR first, for example docling",
-    kinds.HTML_PAGE: "state `source.format: document` to read web pages, or leave them out",
-    "sound|video": "write down first what sounds and videos say, for example with Whisper",
-    " table": "write the current version of a table as Parquet",
+    kinds.HTML: "state `source.format: document` to read web pages, or leave them out",
+    **dict.fromkeys(
+        ("sound", "video"),
+        "write down first what sounds and videos say, for example with Whisper",
+    ),
+    "table": "write the current version of a table as Parquet",
 }
 _OTHER_ADVICE = "convert such files to JSON, CSV, Parquet, Arrow or text first"
 
 
 def unread_hint(forms: Iterable[str]) -> str:
     """Return what to do with files that are left out for their formats, of each kind once."""
-    advice = {
-        next((text for kind, text in _ADVICE.items() if re.search(kind, form)), _OTHER_ADVICE): None
-        for form in forms
-    }
+    advice = dict.fromkeys(_ADVICE.get(form, _OTHER_ADVICE) for form in forms)
     return "; ".join(advice) or _OTHER_ADVICE
 
 

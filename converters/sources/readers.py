@@ -369,9 +369,9 @@ def _text_facts(
     )
     if not data.strip():
         return file_kinds.blank_verdict(whole=seen.whole)
-    for pattern, kind in file_kinds.MARKUP if spec.format is None else ():
+    for pattern, verdict in file_kinds.MARKUP if spec.format is None else ():
         if pattern.match(data.lstrip()):
-            return NoData.unread(kind)
+            return verdict
     guessed = frozenset({"encoding"} if encoding.guessed else ())
     base = FileFacts(
         format="text",

@@ -127,7 +127,7 @@ def _assemble_source(location: str, listing: Listing, spec: SourceSpec) -> Sourc
         asked = replace(spec, format=kinds.DOCUMENT)
         files, left_out = _inspect_listing(location, listing, asked, frozenset())
     left_out += [LeftOut(name=name, why=results.OWN_RESULT) for name in listing.results]
-    left_out += [LeftOut(name=name, why=why) for name, why in listing.unreadable]
+    left_out += [LeftOut(name=one.name, why=one.why) for one in listing.unreadable]
     main, others_left = select_main_group(files, spec)
     if main and "=" in main[0].name:
         from ingot.converters.sources.tables.partitions import read_partitions
@@ -274,7 +274,7 @@ def holds_rows_anyway(entry: Entry, reason: NoData) -> bool:
 def _exclusion_reason(
     name: str,
     spec: SourceSpec,
-    closed: Mapping[str, tuple[str, str]],
+    closed: Mapping[str, tuple[str, str, str]],
     alone: Collection[str],
     prefix: str = "",
 ) -> NoData | None:
@@ -334,7 +334,7 @@ def _is_read_as_document(name: str, verdict: FileFacts | NoData, spec: SourceSpe
         return spec.format in kinds.DOCUMENTS and isinstance(verdict, NoData)
     kind, _ = kinds.kind_by_name(name) or (kinds.TEXT, "")
     if isinstance(verdict, NoData):
-        return kind != kinds.TEXT or verdict.form == kinds.HTML_PAGE
+        return kind != kinds.TEXT or verdict.form == kinds.HTML
     notebook = kind == kinds.NOTEBOOK and verdict.shape & {"cells", "worksheets"}
     return bool(notebook) or (kind != kinds.TEXT and verdict.format in ("csv", "text"))
 
@@ -360,7 +360,7 @@ def _inspect_members(
     wants = partial(_is_selected, entry.name, spec.files, not prefix)
     members = list(container.members(entry, spec, wants))
     folders = table_folders(member for member in members if isinstance(member, Entry))
-    closed = {folder: (part_of_table(kind), "") for folder, kind in folders.items()}
+    closed = {folder: (part_of_table(kind), "", "table") for folder, kind in folders.items()}
     for member in members:
         if not isinstance(member, Entry):
             name, why = member

@@ -8,6 +8,7 @@ import typer
 
 from ingot import __version__
 from ingot.cli.command import HELP, Later, command_group
+from ingot.converters.imports import LateFunction
 
 
 def _announce_compiling() -> None:
@@ -61,6 +62,7 @@ COMMANDS: dict[str, Later | typer.Typer] = {
     "run": Later(
         "commands.run:run",
         "Propose a mapping from a sample, check it, ask for approval, and convert.",
+        ask=LateFunction("ingot.cli.questions:places_to_ask"),
     ),
     "map": Later("commands.run:map_data", "Propose a mapping for review; nothing is converted."),
     "check": Later(

@@ -2,7 +2,6 @@
 
 import functools
 import inspect
-import re
 import shlex
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -28,7 +27,7 @@ import typer
 import typer.main
 from typer.core import TyperCommand, TyperGroup
 
-from ingot.cli.console import note_line, print_error, replace_names, use_flags
+from ingot.cli.console import marked_names, note_line, print_error, replace_names, use_flags
 from ingot.converters.errors import ConversionError, ExitCode, IngotError, OutputError, PartDone
 from ingot.converters.settings import (
     DeclaredSetting,
@@ -48,11 +47,23 @@ HELP = {"help_option_names": ["-h", "--help"]}
 _UsageError: Any = typer.BadParameter.__mro__[1]
 
 
+class SettingError(typer.BadParameter):
+    """A usage error about a setting: the message adds where that was configured."""
+
+    def __init__(self, problem: str, setting: str) -> None:
+        super().__init__(problem)
+        self.setting = setting
+
+
 class Later(NamedTuple):
-    """A command not imported yet: `module:function` below `ingot.cli`, and its help line."""
+    """A command not imported yet: `module:function` below `ingot.cli`, and its help line.
+
+    `ask` returns by parameter what asks a person for a value that is neither typed nor configured.
+    """
 
     place: str
     help: str
+    ask: Callable[[], Mapping[str, Any]] = dict
 
     def load(self, name: str) -> Any:  # noqa: ANN401
         """Import the command."""
@@ -60,7 +71,9 @@ class Later(NamedTuple):
         alone = typer.Typer(rich_markup_mode=None, add_completion=False)
         command = getattr(import_module(f"ingot.cli.{module}"), function)
         alone.command(name, cls=Command, short_help=self.help, context_settings=HELP)(command)
-        return typer.main.get_command(alone)
+        loaded: Any = typer.main.get_command(alone)
+        loaded.ask = self.ask
+        return loaded
 
 
 class Commands(TyperGroup):
@@ -110,6 +123,7 @@ class Command(TyperCommand):
     def __init__(self, *arguments: Any, **named: Any) -> None:  # noqa: ANN401
         super().__init__(*arguments, **named)
         self.origins: dict[str, str] = {}  # of configured values, by parameter
+        self.ask: Callable[[], Mapping[str, Any]] = dict
         for param in self.params:  # `configured_values` reads the variables, this one's among them
             param.value_from_envvar = lambda ctx: None  # type: ignore[method-assign]
 
@@ -132,11 +146,8 @@ class Command(TyperCommand):
                     note_line(note)
                 values = configured_values(self, " ".join(words), root and root.command, *chosen)
                 self.origins = {name: value.origin for name, value in values.items()}
-                named["default_map"] = {name: value.text for name, value in values.items()}
-                if words == ["run"]:
-                    from ingot.cli.questions import places_to_ask
-
-                    named["default_map"] = {**places_to_ask(), **named["default_map"]}
+                texts = {name: value.text for name, value in values.items()}
+                named["default_map"] = {**self.ask(), **texts}
             return super().make_context(info_name, args, parent, **named)
 
     def invoke(self, ctx: Any) -> Any:  # noqa: ANN401
@@ -199,42 +210,39 @@ def _usage_errors(running: Any = None) -> Iterator[None]:  # noqa: ANN401
     except _UsageError as error:
         if type(error).__name__ == "NoArgsIsHelpError":
             raise
-        problem = " ".join(error.format_message().split()).removeprefix("Invalid value: ")
+        param = getattr(error, "param", None)
+        is_bare = isinstance(error, typer.BadParameter) and not (param or error.param_hint)
+        problem = " ".join((error.message if is_bare else error.format_message()).split())
         problem = problem.replace("': Value error, ", "': ", 1)  # pydantic's word, in newer typer
         context = getattr(error, "ctx", None) or running
         path = context.command_path if context else "ingot"
-        origin = _origin_of_value(context, problem) if context else ""
+        setting = getattr(error, "setting", "") or getattr(param, "name", "")
+        origin = _origin_of_value(context, setting) if context else ""
         print_error(f"{problem.rstrip('.')}{origin} (usage: {path} --help)")
         raise typer.Exit(ExitCode.USAGE) from error
 
 
-def _origin_of_value(context: Any, problem: str) -> str:  # noqa: ANN401
-    """Return where the value that a usage error is about was configured, in words."""
-    flags = re.findall(r"--[a-z][\w-]*", problem)[:1]
-    for name, origin in getattr(context.command, "origins", {}).items():
-        option = next(param for param in context.command.params if param.name == name)
-        source = context.get_parameter_source(name)
-        if set(flags) & set(option.opts) and getattr(source, "name", "") == "DEFAULT_MAP":
-            return f", set in {origin}"
-    return ""
+def _origin_of_value(context: Any, setting: str) -> str:  # noqa: ANN401
+    """Return where the value of a setting was configured, in words; "" if it was not."""
+    origin = getattr(context.command, "origins", {}).get(setting)
+    source = context.get_parameter_source(setting)
+    return f", set in {origin}" if origin and getattr(source, "name", "") == "DEFAULT_MAP" else ""
 
 
 def _error_parts(error: IngotError) -> tuple[str, list[str]]:
     """Return the error, and below it what can be done where that takes several lines.
 
-    Quoted data is redacted; the place stays as the user typed it.
+    Quoted data is redacted; of the place stays what the user typed.
     """
     from ingot.agent.privacy import redact
 
-    text, hint = str(error), getattr(error, "hint", "")
-    hint_lines = hint.split("\n") if "\n" in hint else []
-    if hint_lines:
-        text = str(type(error)(error.args[0], error.args[1]))
+    hint_lines = getattr(error, "hint", "").split("\n")
+    is_long = len(hint_lines) > 1
+    text = getattr(error, "summary", "") if is_long else str(error)
     location = getattr(error, "where", "")  # of a URL `print_error` hides what is secret
     words = [location] if "://" in location else sys.argv[1:]
-    typed = [word for word in words if text.startswith(word)]
-    start = len(max(typed, key=len, default=""))
-    return text[:start] + redact(text[start:]), [redact(line) for line in hint_lines]
+    start = max((len(word) for word in words if location.startswith(word)), default=0)
+    return text[:start] + redact(text[start:]), [*map(redact, hint_lines)] if is_long else []
 
 
 Function = Callable[..., None]
@@ -260,8 +268,9 @@ class _Group:
         try:
             return self.settings_class(**chosen, **self.fixed)
         except (ConversionError, ValueError) as error:
-            problem = replace_names(str(error), setting_flags(self.declared))
-            raise typer.BadParameter(problem) from error
+            flags = setting_flags(self.declared)
+            first = next((name for name in marked_names(str(error)) if name in flags), "")
+            raise SettingError(replace_names(str(error), flags), first) from error
 
 
 def command_options(command: Function) -> Function:
@@ -387,7 +396,7 @@ def _read_value(declared: DeclaredSetting, value: Any) -> Any:  # noqa: ANN401
         return parse(value) if parse else value
     except (ConversionError, ValueError) as error:
         name = setting.metavar if setting.positional else _flags(declared)[0]
-        raise typer.BadParameter(f"{name}: {error}") from error
+        raise SettingError(f"{name}: {error}", declared.name) from error
 
 
 @contextmanager

@@ -59,6 +59,11 @@ def stderr_console() -> "Console":
     return Console(stderr=True, width=width, highlight=False)
 
 
+def marked_names(text: str) -> list[str]:
+    """Return the names in backticks, which mark settings in the texts of errors."""
+    return _NAME.findall(text)
+
+
 def replace_names(text: str, flags: Mapping[str, str] = _flags) -> str:
     """Return the text with the names of settings in backticks replaced by their flags."""
     return _NAME.sub(lambda match: flags.get(match[1], match[0]), text)

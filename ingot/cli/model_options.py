@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from ingot.agent.model.endpoint import EndpointSettings, ModelSettings
+from ingot.cli.command import SettingError
 
 if TYPE_CHECKING:
     from ingot.agent.context import Context
@@ -46,7 +47,7 @@ def ask_settings(settings: ModelSettings, mapper: str) -> "AskSettings | None":
         asked = "--model or INGOT_MODEL, and " if not model_name else f"for {model_name} set "
         missing = f"{asked}OPENAI_API_KEY, or --base-url or --preset of a server without a key"
         if mapper == "llm":
-            raise typer.BadParameter(f"--mapper llm needs a model: {missing}")
+            raise SettingError(f"--mapper llm needs a model: {missing}", "mapper")
         if model_name:
             note_line(f"no model is asked: {missing}")
         return None

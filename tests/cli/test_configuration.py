@@ -238,6 +238,40 @@ def test_an_error_names_the_variable_and_not_a_flag_that_was_typed(monkeypatch):
     assert "INGOT_WORKERS" not in typed.stderr
 
 
+ORIGINS = (
+    ("convert m.json d --out x", "LANGUAGE", "klingon --out"),  # refused by a setting
+    (
+        "tokens build d --output-prefix p --tokenizer . --max-chars 3",
+        "MIN_CHARS",
+        "5",
+    ),  # by a class
+    ("monolith convert a b --from example --to example", "NEGATIVE_RATE", "3"),
+    ("monolith convert a - --from example --to example", "JSON", "true"),  # by a command
+    ("review a.json b.json", "BASE", "x"),
+    ("chat d", "RESUME", "x"),
+    ("lake run . --out x --share-values none", "PIN_SAMPLE", "true"),
+    ("map d --share-values none", "PIN_SAMPLE", "true"),
+    ("map d --share-values none --output x", "PIN_SAMPLE", "true"),
+    ("run d --out x", "MAPPER", "llm"),
+)
+
+
+@pytest.mark.parametrize(("words", "name", "text"), ORIGINS)
+def test_a_refused_setting_says_where_it_was_configured(words, name, text, monkeypatch):
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    monkeypatch.setenv(f"INGOT_{name}", text)
+    done = ingot(*words.split())
+    assert done.exit_code == 2
+    assert f", set in INGOT_{name} (usage: ingot " in done.stderr
+
+
+def test_an_option_that_a_message_only_quotes_is_not_where_a_value_was_configured(monkeypatch):
+    monkeypatch.setenv("INGOT_WORKERS", "2")
+    done = ingot("run", "d", "--out", "x", "--preset=--workers")
+    assert done.stderr.startswith("error: no preset '--workers'; there are ")
+    assert "set in" not in done.stderr
+
+
 def test_help_reads_no_configuration(folder, monkeypatch):
     before = ingot("convert", "--help").stdout
     (folder / "ingot.toml").write_text("nonsense = 1\n")

@@ -18,7 +18,7 @@ from ingot.agent.proposing.order import Order
 from ingot.agent.review.git_repository import ReviewOptions
 from ingot.cli.app import app
 from ingot.cli.command import Command, Commands, Later, Only, command_options
-from ingot.converters.errors import ConversionError
+from ingot.converters.errors import ConversionError, CountsReviewNeeded, IngotError
 from ingot.converters.export.options import TRAINER_NAMES, ExportOptions
 from ingot.converters.export.trainers import TRAINERS
 from ingot.converters.megatron.options import BuildOptions, WatchOptions, WorkOptions
@@ -170,6 +170,50 @@ def test_names_of_settings_become_flags_in_errors_and_help() -> None:
     assert done.exit_code == 1
     assert done.output == "error: file: --kind-list and `nothing` (set --quick)\n"
     assert "Size in rows; see --kind-list." in run("show", "--help").output
+
+
+def test_the_part_of_a_place_that_was_typed_is_shown_and_the_rest_redacted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["ingot", "a@example.com", "one"])
+    error = ConversionError("a@example.com/b@example.com", "a@example.com is broken", "see it")
+    assert shown_error(error) == ("error: a@example.com/[email]: [email] is broken (see it)\n")
+    assert shown_error(ConversionError("", "one b@example.com")) == "error: one [email]\n"
+    error = ConversionError("s3://b@c.com/b@example.com", "gone")
+    assert shown_error(error) == "error: s3://***@c.com/b@example.com: gone\n"
+
+
+def test_several_ways_stand_below_an_error_of_any_class() -> None:
+    ways = "one of b@example.com:\na line"
+    below = "error: place: why\n  one of [email]:\n  a line\n"
+    assert shown_error(ConversionError("place", "why", ways)) == below
+    assert shown_error(CountsReviewNeeded("place", "why", ways, {"rows": 1})) == below
+
+
+def shown_error(error: IngotError) -> str:
+    failing = typer.Typer(pretty_exceptions_enable=False)
+
+    @failing.command(cls=Command)
+    def fail() -> None:
+        raise error
+
+    return CliRunner().invoke(failing, []).stderr
+
+
+def test_a_command_asks_for_what_is_neither_typed_nor_configured() -> None:
+    app = typer.Typer()
+    app.command(cls=Command)(show)
+    command: Any = typer.main.get_command(app)
+    command.ask = lambda: {"place": lambda: "asked"}
+    command.main(args=[], standalone_mode=False)
+    assert seen["place"] == Path("asked")
+    command.main(args=["typed"], standalone_mode=False)
+    assert seen["place"] == Path("typed")
+
+
+def test_only_a_run_asks_for_what_is_missing() -> None:
+    asked = {path: set(command.ask()) for path, _, command in COMMAND_TABLE}
+    assert {path: names for path, names in asked.items() if names} == {"run": {"source", "out"}}
 
 
 def leaves(group: Any, path: str = "") -> Iterator[tuple[str, Any, Any]]:

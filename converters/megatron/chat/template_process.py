@@ -74,7 +74,7 @@ def ask_process(request: TemplateRequest, source: str) -> TemplateReply | Templa
         process.end()
         problem = (
             f"the chat template needs more than {MOST_SECONDS} s of processor time for a "
-            f"conversation, or {MEMORY >> 30} GiB: its process {death.how}"
+            f"conversation, or {MEMORY >> 30} GiB: its process {death.end_text}"
         )
         raise ConversionError(source, problem, _HINT) from None
     give_back_process(serve_templates, process)

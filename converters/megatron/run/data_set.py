@@ -97,8 +97,13 @@ class TokenStats:
     vocabulary: int
     tokenizer_sha256: str
     already_done: bool = False
-    engine: str = ""  # what tokenized it; empty where nothing had to be
+    engines: tuple[str, ...] = ()  # that tokenized it; none where nothing had to be
     wrong_engines: tuple[str, ...] = ()  # that were found wrong meanwhile
+
+    @property
+    def engine(self) -> str:
+        """Return the engines that tokenized it, as people read them."""
+        return ", ".join(self.engines)
 
 
 _WARNED: Final = {
@@ -295,7 +300,7 @@ def _commit(
     }
     commit_data_set(staging, assembled, meta=meta, run=info, run_file=build.run_file)
     build.monitor({"kind": "phase", "phase": "done"})
-    return replace(read_stats(meta), engine=", ".join(engines), wrong_engines=wrong)
+    return replace(read_stats(meta), engines=tuple(engines), wrong_engines=wrong)
 
 
 def describe_data_set(recipe: Recipe, counts: Counts, files: FileResults) -> DataSetMeta:

@@ -279,7 +279,7 @@ class _StoreBuild:
         run |= self.staged.found_facts()
         self.identity.commit(self.staged, {"data_set": meta, "shards": tokens}, run, parts)
         self.made.monitor({"kind": "phase", "phase": "done"})
-        return replace(read_stats(meta), engine=", ".join(engines))
+        return replace(read_stats(meta), engines=tuple(engines))
 
 
 def build_shard(
@@ -316,7 +316,7 @@ def build_shard(
         paths = sorted(prefix.parent.iterdir())
         document: ShardDocument = {
             "meta": cast("DataSetMeta", read_meta(prefix)),
-            "engines": [*filter(None, stats.engine.split(", "))],
+            "engines": [*stats.engines],
             "wrong": [*stats.wrong_engines],
             "parts": [file_entry(prefix.parent, path.relative_to(prefix.parent)) for path in paths],
             "etags": {},

@@ -116,7 +116,7 @@ class _Groups:
             try:
                 failed, messages = future.result()
             except WorkerDiedError as death:
-                unfinished = self._handle_death(group, lane, death.how.removeprefix("ended by "))
+                unfinished = self._handle_death(group, lane, death.cause or death.end_text)
                 pending.extendleft(reversed(unfinished))
                 self._bytes += sum(unit.bytes for unit in unfinished)
             except IngotError as raised:

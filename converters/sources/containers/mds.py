@@ -12,7 +12,7 @@ from array import array
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from decimal import Decimal, InvalidOperation
-from itertools import islice, pairwise
+from itertools import islice, pairwise, starmap
 from typing import Any, BinaryIO, Final
 
 import xxhash
@@ -35,6 +35,7 @@ from ingot.converters.sources.formats.row_chunks import (
 )
 from ingot.converters.sources.storage.compression import read_bytes
 from ingot.converters.sources.storage.listing import Entry, Listing
+from ingot.converters.sources.storage.places import UnreadableName
 
 _HASH_MARK: Final = "mds"  # begins the mark of content of a shard whose hash is known
 _MOST_CONFIG: Final = 1 << 20
@@ -244,13 +245,16 @@ def read_mds_indexes(listing: Listing) -> Listing:
         except ValueError as error:
             if not folder:
                 raise SourceError(str(entry.place), str(error), "copy the folder again") from error
-            closed = {**listing.closed, folder: ("part of an MDS data set", f": {error}")}
+            closed = {**listing.closed, folder: ("part of an MDS data set", f": {error}", "mds")}
             listing = replace(listing, closed=closed)
             continue
         by_name |= shard_files
         for name in unread:
             by_name.pop(name, None)
-        listing = replace(listing, unreadable=(*listing.unreadable, *unread.items()))
+        listing = replace(
+            listing,
+            unreadable=(*listing.unreadable, *starmap(UnreadableName, unread.items())),
+        )
     entries = tuple(by_name[entry.name] for entry in listing.entries if entry.name in by_name)
     return replace(listing, entries=entries)
 

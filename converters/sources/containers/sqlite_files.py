@@ -53,7 +53,7 @@ _SETTINGS: Final = (
     f"hard_heap_limit={_HEAP}",
 )
 _HINT: Final = "is it complete and closed? copy it again, or run PRAGMA integrity_check"
-_VIRTUAL: Final = NoData.unread("a virtual table", ": export it as a table")
+_VIRTUAL: Final = NoData.unread("a virtual table", ": export it as a table", "table")
 _FORBIDDEN: Final = frozenset({"load_extension", "random", "randomblob", "fts3_tokenizer"})
 _ALLOWED: Final = (sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_RECURSIVE)
 # The first name that no column has gives the number of a row.

@@ -149,7 +149,7 @@ class OpenTables:
         try:
             reply, failed = self._process.receive()
         except WorkerDiedError as error:
-            problem = f"cannot read it: the process that reads it {error.how}"
+            problem = f"cannot read it: the process that reads it {error.end_text}"
             hint = f"it is damaged, or needs over {MEMORY >> 30} GiB of memory: export it as CSV"
             raise SourceError(self._where, problem, hint) from None
         self.sound = True

@@ -21,7 +21,7 @@ from ingot.converters.sources.containers.tables import (
     selected_tables,
 )
 from ingot.converters.sources.facts import EMPTY, FileFacts, NoData, SourceFile, SourceSpec
-from ingot.converters.sources.file_kinds import file_ending
+from ingot.converters.sources.file_kinds import UNREAD, file_ending
 from ingot.converters.sources.formats.delimited import column_names
 from ingot.converters.sources.formats.detection import FilePeek
 from ingot.converters.sources.formats.dialect import RECORDS
@@ -36,8 +36,8 @@ _MOST_RATIO: Final = 200
 _FREE_BYTES: Final = 64 << 20  # that may expand as often as they like
 _OLE: Final = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 _WORD = NoData.unread("a Word document", ": save it as text")
+_OFFICE = UNREAD["office"]
 _SLIDES = NoData.unread("a PowerPoint document", ": save it as text")
-_OFFICE = NoData.unread("an Office document")
 _ENCRYPTED = NoData.unread("an encrypted workbook or document", ": save it without its password")
 _TOO_LARGE: Final = ": save its sheets as CSV"
 _TYPES: Final = "[Content_Types].xml"
@@ -104,7 +104,8 @@ def _find_zip_kind(whole: BinaryIO) -> tuple[NoData | bool, int]:
         mime = parts.open("mimetype").read(100) if "mimetype" in names else b""
     if match := _OPEN_DOCUMENT.fullmatch(mime.strip()):
         kind = match[1].decode()
-        other = NoData.unread(f"an OpenDocument file ({kind})", ": save it as text")
+        form = "image" if kind.startswith("image") else ""
+        other = NoData.unread(f"an OpenDocument file ({kind})", ": save it as text", form)
         return kind.startswith("spreadsheet") or other, size
     return next((kind for name, kind in _PARTS.items() if name in names), False), size
 

@@ -4,7 +4,6 @@ import re
 from typing import Final
 
 DOCUMENT, CHAPTERS = DOCUMENTS = ("document", "chapters")  # the formats
-HTML_PAGE: Final = "an HTML page"  # as a file that is not read
 MARKDOWN, RST, HTML, NOTEBOOK, LATEX, CODE, TEXT = (
     "markdown", "rst", "html", "notebook", "latex", "code", "text",
 )  # fmt: skip

@@ -16,6 +16,7 @@ from ingot.converters.sources.facts import FileFacts, SourceSpec
 from ingot.converters.sources.formats import columnar_files, dialect
 from ingot.converters.sources.formats.json_rows import (
     Element,
+    TrailingDataError,
     compile_root,
     read_concatenated_values,
     read_elements,
@@ -212,8 +213,8 @@ def _is_cut_json(head: TextHead) -> bool:
     data = head.data.lstrip()
     if not head.whole or data[:1] not in (b"{", b"["):
         return False
-    elements, problem = _head_elements(read_concatenated_values(iter([data]), head.name))
-    return not elements and bool(problem) and ends_early(data[:_PREFIX])
+    elements, error = _head_elements(read_concatenated_values(iter([data]), head.name))
+    return not elements and error is not None and ends_early(data[:_PREFIX])
 
 
 def _is_json_lines(head: TextHead) -> bool:
@@ -313,22 +314,21 @@ def _read_root(head: TextHead, root: str) -> Iterator[list[Element]]:
     return read_elements(iter([head.data]), compile_root(root, head.name), head.name)
 
 
-def _head_elements(groups: Iterator[list[Element]]) -> tuple[list[Element], str]:
-    """Some elements, and what is wrong behind them."""
+def _head_elements(groups: Iterator[list[Element]]) -> tuple[list[Element], SourceError | None]:
+    """Return some elements, and what is wrong behind them."""
     elements: list[Element] = []
     try:
         for group in groups:
             elements += group[:_SHAPE_ROWS]
     except SourceError as error:
-        return elements, error.problem
-    return elements, ""
+        return elements, error
+    return elements, None
 
 
 def _first_elements(head: TextHead, root: str) -> list[Json] | None:
-    """The whole values at the head of the outer list or object; None if it is no JSON."""
-    elements, problem = _head_elements(_read_root(head, root))
-    # Something else than JSON "comes" after its end.
-    if problem and ("comes" in problem or (head.whole and not elements)):
+    """Return the whole values at the head of the outer list or object; None if it is no JSON."""
+    elements, error = _head_elements(_read_root(head, root))
+    if isinstance(error, TrailingDataError) or (error and head.whole and not elements):
         return None
     return [_parse_or_none(element.data) for element in elements]
 

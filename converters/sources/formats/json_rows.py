@@ -26,6 +26,10 @@ from ingot.converters.sources.formats.row_chunks import (
 from ingot.converters.sources.formats.text import TOO_LONG, read_line_blocks
 
 
+class TrailingDataError(SourceError):
+    """Other data follows the JSON value of a file. Fields: where, problem, hint."""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RowRoot:
     """Where the rows lie."""
@@ -338,7 +342,7 @@ class _ElementCutter:
             self._closed = True
             place = int(marks.places[first + int(ends[0])]) + 1
         if rest := data[place:].strip(_SPACE):
-            raise SourceError(
+            raise TrailingDataError(
                 self._where,
                 f"after the JSON value comes {row_excerpt(rest)[:40]!r}",
                 "check whether several files were joined into it",

@@ -29,6 +29,7 @@ from ingot.converters.sources.storage.places import (
     Listing,
     LocalFile,
     Place,
+    UnreadableName,
     entry_etag,
     entry_mtime_ns,
 )
@@ -44,7 +45,6 @@ __all__ = ["Entry", "Listing", "LocalFile", "Place", "RemoteFile", "file_stem", 
 
 _GLOB_MARKS = frozenset("*?[")
 _SERVERS = ("postgresql://", "postgres://", "mysql://")
-DANGLING_LINK = "a link that leads nowhere"
 _ODD_NAME = "its name has empty parts, `.` or `..`: it is no path below a folder"
 
 
@@ -66,7 +66,7 @@ def _list_local(text: str, location: str, whole: bool) -> Listing:
             entry = _local_entry(path.name, str(path), path.stat())
             return Listing(base=file_stem(path.name), direct=True, entries=(entry,))
         if path.is_dir():
-            closed: list[tuple[str, str]] = []
+            closed: list[UnreadableName] = []
             walked = _walk_folder(str(path), "", frozenset(), None if whole else closed)
             entries = tuple(sorted(walked, key=lambda entry: entry.name))
             base, shut = path.resolve().name, tuple(closed)
@@ -93,7 +93,7 @@ _CLOSED = {
 
 
 def _walk_folder(
-    folder: str, prefix: str, above: frozenset[str], closed: list[tuple[str, str]] | None = None
+    folder: str, prefix: str, above: frozenset[str], closed: list[UnreadableName] | None = None
 ) -> Iterator[Entry]:
     """Every file below a folder; links are followed, but into no folder that this one is in."""
     real = os.path.realpath(folder)
@@ -109,7 +109,7 @@ def _walk_folder(
             raise
         if closed is None:
             raise SourceError(shorten_text(folder, 200), *_CLOSED[error.errno]) from error
-        closed.append((prefix, _CLOSED[error.errno][0]))
+        closed.append(UnreadableName(prefix, _CLOSED[error.errno][0]))
         return
     for child in children:
         if _ask_entry(child.is_dir):
@@ -117,8 +117,9 @@ def _walk_folder(
         elif _ask_entry(child.is_file):
             yield _local_entry(prefix + child.name, child.path, child.stat())
         elif closed is not None:
-            why = DANGLING_LINK if child.is_symlink() else "neither a file nor a folder"
-            closed.append((prefix + child.name, why))
+            dangling = child.is_symlink()
+            why = "a link that leads nowhere" if dangling else "neither a file nor a folder"
+            closed.append(UnreadableName(prefix + child.name, why, dangling))
 
 
 def _ask_entry(asked: Callable[[], bool]) -> bool:
@@ -213,7 +214,9 @@ def _remote_listing(
         base=re.sub("@[0-9a-f]{40}$", "", top.rpartition("/")[2]),  # a commit of the Hub
         direct=False,
         entries=tuple(entry for entry in entries if not _is_odd_name(entry.name)),
-        unreadable=tuple((entry.name, _ODD_NAME) for entry in entries if _is_odd_name(entry.name)),
+        unreadable=tuple(
+            UnreadableName(entry.name, _ODD_NAME) for entry in entries if _is_odd_name(entry.name)
+        ),
     )
     return _require_entries(listing, redact_urls(url))
 

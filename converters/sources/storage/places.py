@@ -7,7 +7,7 @@ source.
 import datetime as dt
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import BinaryIO, Final, Protocol
+from typing import BinaryIO, Final, NamedTuple, Protocol
 
 from ingot.converters.errors import translate_read_errors
 from ingot.converters.rows import Json
@@ -66,6 +66,14 @@ class Entry:
         return self.mtime_ns is not None or self.etag is not None
 
 
+class UnreadableName(NamedTuple):
+    """A name below a location that gives no file to read, and why."""
+
+    name: str
+    why: str
+    dangling: bool = False  # whether it is a link whose target does not exist
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Listing:
     """What a location names."""
@@ -74,9 +82,9 @@ class Listing:
     direct: bool
     entries: tuple[Entry, ...]
     results: tuple[str, ...] = ()  # folders that hold what ingot wrote, which is not in `entries`
-    unreadable: tuple[tuple[str, str], ...] = ()
-    # Tables that are not read: what a file in each is part of, and what is wrong with it.
-    closed: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    unreadable: tuple[UnreadableName, ...] = ()
+    # Tables that are not read: what a file in each is part of, what is wrong with it, its format.
+    closed: Mapping[str, tuple[str, str, str]] = field(default_factory=dict)
 
 
 def entry_etag(details: dict[str, Json]) -> str | None:

@@ -30,7 +30,7 @@ from ingot.converters.sources.storage.listing import (
     enclosing_folders,
     list_location,
 )
-from ingot.converters.sources.storage.places import is_local
+from ingot.converters.sources.storage.places import UnreadableName, is_local
 
 if TYPE_CHECKING:
     from ingot.converters.columnar.lance_files import LanceFragment
@@ -306,7 +306,7 @@ def read_tables(listing: Listing, version: str | None = None, metadata: str = ""
             if not name:
                 raise
             problem = f": {error.problem}"
-        closed = {**listing.closed, name: (part_of_table(kind), problem)}
+        closed = {**listing.closed, name: (part_of_table(kind), problem, "table")}
         listing = replace(listing, closed=closed)
     return listing
 
@@ -347,7 +347,7 @@ def _with_current_files(listing: Listing, folder: TableFolder, version: str | No
     why = f"not in version {table.version} of its {folder.kind}"
     below = {entry.name for entry in folder.entries.values()}
     kept_entries = [entry for entry in listing.entries if entry.name not in below]
-    gone = tuple((entry.name, why) for entry in folder.former_files())
+    gone = tuple(UnreadableName(entry.name, why) for entry in folder.former_files())
     return replace(
         listing,
         entries=tuple(sorted([*kept_entries, *files], key=lambda entry: entry.name)),
@@ -355,7 +355,7 @@ def _with_current_files(listing: Listing, folder: TableFolder, version: str | No
     )
 
 
-def table_reason(name: str, closed: Mapping[str, tuple[str, str]]) -> NoData | None:
+def table_reason(name: str, closed: Mapping[str, tuple[str, str, str]]) -> NoData | None:
     """Return why a file is not read if it belongs to a table that is not read, else None."""
     folders = ("", *enclosing_folders(name)) if closed else ()
     reasons = (NoData.unread(*closed[folder]) for folder in folders if folder in closed)

@@ -10,7 +10,7 @@ import typer
 
 from ingot.agent.model.endpoint import ModelSettings
 from ingot.agent.proposing.order import Order
-from ingot.cli.command import Only, command_options
+from ingot.cli.command import Only, SettingError, command_options
 from ingot.cli.console import print_json, stderr_console, stdout_console
 from ingot.cli.display import print_grid
 from ingot.cli.model_options import run_context
@@ -74,7 +74,7 @@ def chat(
 
     chats = ChatStore(state_home())
     if sum((bool(source), bool(resume), list_, bool(forget))) != 1:
-        raise typer.BadParameter("say one of: SOURCE, --resume ID, --list, --forget ID")
+        raise SettingError("say one of: SOURCE, --resume ID, --list, --forget ID", "resume")
     if list_:
         _refuse_other_options(ctx, "--list", ("list_", "as_json"))
         _list_conversations(chats, as_json=as_json)

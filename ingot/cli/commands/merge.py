@@ -12,7 +12,7 @@ from ingot.cli.command import command_options
 from ingot.cli.console import note_line
 from ingot.converters.errors import OutputError, redact_urls
 from ingot.converters.json_yaml import find_json
-from ingot.converters.output.commit import find_finished
+from ingot.converters.output.commit import find_finished, unfinished_runs
 from ingot.converters.output.difference import describe_difference
 from ingot.converters.output.files import MANIFEST, is_store_url
 from ingot.converters.output.identity import ALREADY_DONE
@@ -75,18 +75,16 @@ def find_commands(location: str) -> list[tuple[list[str], str, dict[str, Json] |
 
     They say `--shard merge` in place of their part. The third is what was noted of the job.
     """
-    path = Path(location)
-    files = [one for one in (path / LAKE_FOLDER / COMMAND_FILE,) if one.exists()]
-    parent = path.absolute().parent
-    # Not a glob: names may hold its characters.
-    for neighbour in parent.iterdir() if parent.is_dir() else ():
-        if neighbour.name.startswith(f".{path.name}.ingot-stage-"):
-            files += [neighbour / "work" / COMMAND_FILE]
-        elif neighbour.name == f"{path.name}.{COMMAND_KIND}.tmp":
-            files += [neighbour]
+    path = Path(location).absolute()
+    files = [
+        path / LAKE_FOLDER / COMMAND_FILE,
+        *(stage / "work" / COMMAND_FILE for stage in unfinished_runs(path)),
+        path.with_name(f"{path.name}.{COMMAND_KIND}.tmp"),
+    ]
     documents = [
         (find_json(file, own=True) or {}, find_json(file.with_name(JOB_FILE), own=True))
         for file in files
+        if file.exists()
     ]
     if is_store_url(location):
         documents = _find_store_commands(location)

@@ -11,7 +11,7 @@ import typer
 
 from ingot.agent.review.git_repository import ReviewOptions
 from ingot.cli import command as o
-from ingot.cli.command import command_options
+from ingot.cli.command import SettingError, command_options
 from ingot.cli.console import note_line, print_json, safe_text
 from ingot.cli.display import write_output
 from ingot.converters.errors import ExitCode, count_text
@@ -89,9 +89,11 @@ def _run_review(
         )
     if len(files) != 2:
         raise typer.BadParameter("two files are compared: ingot review OLD.json NEW.json")
-    revision_options = {"--base": base, "--head": head, "--mappings": options.mappings}
+    revision_options = {"base": base, "head": head, "mappings": options.mappings}
     if named_options := [name for name, value in revision_options.items() if value is not None]:
-        raise typer.BadParameter(f"{named_options[0]} is for revisions, and two files are named")
+        raise SettingError(
+            f"--{named_options[0]} is for revisions, and two files are named", named_options[0]
+        )
     return mapping_review.review_files(files[0], files[1], options)
 
 

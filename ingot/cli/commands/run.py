@@ -10,7 +10,7 @@ from ingot.agent.model.endpoint import ModelSettings
 from ingot.agent.proposing.order import Order
 from ingot.cli import command as o
 from ingot.cli import display
-from ingot.cli.command import Only, check_free, command_options, run_job
+from ingot.cli.command import Only, SettingError, check_free, command_options, run_job
 from ingot.cli.console import (
     JobOptions,
     is_interactive,
@@ -268,9 +268,13 @@ def _check_pinnable(out: Path | None, share: str, *, overwrite: bool) -> None:
     from ingot.agent.review.pinning.pinned_sample import check_free, pinned_folder
 
     if out is None:
-        raise typer.BadParameter("--pin-sample stores the rows beside the mapping: give --output")
+        raise SettingError(
+            "--pin-sample stores the rows beside the mapping: give --output", "pin_sample"
+        )
     if share == "none":
-        raise typer.BadParameter("--pin-sample stores values, --share-values none forbids it")
+        raise SettingError(
+            "--pin-sample stores values, --share-values none forbids it", "pin_sample"
+        )
     check_free(pinned_folder(out), overwrite=overwrite)
 
 

@@ -12,7 +12,7 @@ import typer
 
 from ingot.cli import command as o
 from ingot.cli import display
-from ingot.cli.command import command_options
+from ingot.cli.command import SettingError, command_options
 from ingot.cli.console import (
     is_interactive,
     note_line,
@@ -151,7 +151,9 @@ def _decide(
     known = review_queue.waiting_sets(order, rejected=True)
     to_approve, to_reject = _match_names(known, approved), _match_names(known, rejected)
     if in_both := {one.name for one in to_approve} & {one.name for one in to_reject}:
-        raise typer.BadParameter(f"both --approve and --reject name {', '.join(sorted(in_both))}")
+        raise SettingError(
+            f"both --approve and --reject name {', '.join(sorted(in_both))}", "approve"
+        )
     done: list[dict[str, str | bool]] = []
     sets = review_queue.find_data_sets(order)
     for number, facts in enumerate([*to_approve, *to_reject]):

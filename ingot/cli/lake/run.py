@@ -14,7 +14,7 @@ import typer
 from ingot.agent.lake.lake_order import MAPPINGS, LakeOrder
 from ingot.agent.model.endpoint import ModelSettings
 from ingot.cli import command as o
-from ingot.cli.command import Only, command_options, show_parts
+from ingot.cli.command import Only, SettingError, command_options, show_parts
 from ingot.cli.console import (
     JobOptions,
     note_line,
@@ -314,7 +314,7 @@ def run(
     """
     model_settings = ask_settings(llm, order.mapper)
     if order.pin and order.share_values == "none":
-        raise typer.BadParameter("--pin-sample stores values, --share-values none forbids it")
+        raise SettingError("--pin-sample stores values, --share-values none forbids it", "pin")
     order = replace(
         order,
         out=order.out.absolute(),

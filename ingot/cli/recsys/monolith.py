@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from ingot.cli import command as o
-from ingot.cli.command import command_options, run_job
+from ingot.cli.command import SettingError, command_options, run_job
 from ingot.cli.console import (
     JobOptions,
     plain_text,
@@ -177,9 +177,9 @@ def convert_monolith(
     from ingot.converters.recsys.monolith.convert.job import convert
 
     if filters.negative_rate is None and filters != replace(filters, seed=0, negative=_NEGATIVE):
-        raise typer.BadParameter("--negative and --seed need --negative-rate")
+        raise SettingError("--negative and --seed need --negative-rate", "negative")
     if as_json and out == "-":
-        raise typer.BadParameter("--json and records cannot share stdout: name a file as OUT")
+        raise SettingError("--json and records cannot share stdout: name a file as OUT", "as_json")
     settings = replace(settings, filters=filters)
     with run_job(watching, "monolith convert", as_json=as_json) as progress:
         done = convert(where, out, settings, overwrite=overwrite, progress=progress, spread=spread)

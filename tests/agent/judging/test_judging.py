@@ -1,5 +1,6 @@
 """The gates of a proposal together: which stop it, and which only a person opens."""
 
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -78,8 +79,13 @@ def test_what_needs_a_person_is_what_the_gates_say() -> None:
     assert reasons(proposed, 0.0) == []  # whose name it is not is not known
     source = {"name": "my_set", "files": 1, "bytes": 1, "left_out": [], "left_out_count": 0}
     channels = {"order": {"source": "s", "min_confidence": 0.6}, "source": source}
-    said = policy.state_person_reasons({**decode(State, channels), "proposal": proposed})
+    state: State = {**decode(State, channels), "proposal": proposed}
+    said = policy.state_person_reasons(state)
     assert said[0] == "confidence 0.50 is below --min-confidence 0.6"
+    shown = policy.gates_of_state(state)[0]  # where the gate's name stands beside its detail
+    assert (shown.name, shown.detail) == ("confidence", "0.50 is below --min-confidence 0.6")
+    state["proposal"] = replace(proposed, decision="irrelevant", mapping=None)
+    assert policy.irrelevance_doubt(state) == said[0]
     assert "'openai'" in said[1]
 
 

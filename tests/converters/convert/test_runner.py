@@ -1,6 +1,7 @@
 """Runners: order, bounded queue, workers that die, and parents that do."""
 
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -12,7 +13,12 @@ from typing import Any
 import pytest
 
 from ingot.converters.errors import ConversionError
-from ingot.converters.output.worker_pool import TaskFailure, Workers, results_in_order
+from ingot.converters.output.worker_pool import (
+    TaskFailure,
+    WorkerDiedError,
+    Workers,
+    results_in_order,
+)
 
 
 class Lazy:
@@ -62,8 +68,12 @@ def test_a_pool_gives_results_and_raises_the_first_error_of_the_order() -> None:
 
 
 def test_a_worker_that_dies_is_a_conversion_error() -> None:
-    with pytest.raises(ConversionError, match="a worker process died"), Workers(2) as pool:
-        list(results_in_order(pool, os._exit, [3], window=8))
+    with pytest.raises(WorkerDiedError, match="a worker process died") as raised:  # noqa: SIM117
+        with Workers(2) as pool:
+            list(results_in_order(pool, os._exit, [3], window=8))
+    assert isinstance(raised.value, ConversionError)
+    for error in (raised.value, pickle.loads(pickle.dumps(raised.value))):
+        assert (error.end_text, error.cause) == ("ended by exit status 3", "exit status 3")
 
 
 def test_a_task_that_cannot_be_sent_is_a_failure_and_ends_no_other() -> None:

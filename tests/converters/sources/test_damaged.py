@@ -192,8 +192,8 @@ def test_a_folder_that_is_too_deep_is_left_out_or_named(
     monkeypatch.chdir(tmp_path)
     listing = list_location(str(tmp_path), whole=False)
     assert [entry.name for entry in listing.entries] == ["good.jsonl"]
-    ((_, why),) = listing.unreadable
-    assert why == "its path is too long or too deep"
+    (shut,) = listing.unreadable
+    assert (shut.why, shut.dangling) == ("its path is too long or too deep", False)
     with pytest.raises(SourceError, match=r"…: its path is too long or too deep"):
         open_source(str(tmp_path))
 

@@ -108,6 +108,8 @@ def test_documents_in_order_as_megatron_loads_them(
     ]
     assert loaded.document_indices.tolist() == [0, 1, 2, 2, 3, 4]
     assert (stats.documents, stats.sequences, stats.rejected) == (5, 4, 0)
+    assert (stats.engines, stats.engine) == (("hf",), "hf")
+    assert replace(stats, engines=("fastokens", "hf")).engine == "fastokens, hf"
     assert stats.tokens == sum(map(len, expected)) + 4
     assert stats.characters == sum(map(len, TEXTS))
     assert (stats.dtype, stats.eod_id, stats.vocabulary) == ("uint16", 0, 320)

@@ -120,6 +120,7 @@ def test_shards_are_the_local_data_set(
     messages: list[Any] = []
     made = build(files, tokenizer_file, url, OPTIONS, work, monitor=messages.append)
     assert made.tokens == stats.tokens
+    assert made.engines == stats.engines != ()
     assert made.failed_files == 1
     there = check_equal(url, tmp_path)
     assert len([name for name in there if name.endswith(".idx")]) > 3

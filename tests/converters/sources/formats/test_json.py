@@ -19,7 +19,9 @@ from ingot.converters.errors import SourceError
 from ingot.converters.rows import Batch, Json
 from ingot.converters.sources import SourceSpec, open_source
 from ingot.converters.sources import root_candidates as roots
+from ingot.converters.sources.formats.detection import HEAD
 from ingot.converters.sources.formats.json_rows import (
+    TrailingDataError,
     compile_root,
     read_concatenated_values,
     read_elements,
@@ -288,8 +290,17 @@ def test_something_behind_the_list_is_an_error(tmp_path: Path) -> None:
     rows = json.dumps([{"a": number} for number in range(100)])
     source = open_source(write(tmp_path, "a.json", rows), SourceSpec(format="json"))
     write(tmp_path, "a.json", rows + "\n[3]")
-    with pytest.raises(SourceError, match="after the JSON value comes"):
+    with pytest.raises(TrailingDataError, match="after the JSON value comes"):
         list(source.batches())
+
+
+@pytest.mark.parametrize("first", ['["a", "b"] is a list', '{"a": {"b": 1}} is an object'])
+def test_a_long_text_that_begins_with_a_json_value_is_read_as_text(
+    tmp_path: Path, first: str
+) -> None:
+    content = first + "\na line of plain text" * (HEAD // 20 + 1)
+    source = open_source(write(tmp_path, "a.txt", content))
+    assert [file.facts.format for file in source.files] == ["text"]
 
 
 def test_broken_lines_keep_their_place_and_the_rest_is_read(tmp_path: Path) -> None:
