@@ -59,7 +59,7 @@ def watch_lake(order: LakeOrder, poll: float, *, quiet: bool, as_json: bool) -> 
     from ingot.converters.errors import OutputError, SourceError
     from ingot.converters.progress import (
         WAITING,
-        Progress,
+        ProgressTally,
         TerminatedError,
         raise_if_stopping,
     )
@@ -77,8 +77,7 @@ def watch_lake(order: LakeOrder, poll: float, *, quiet: bool, as_json: bool) -> 
                 if known is None:
                     raise
                 note_line(f"could not read the lake: {error}", "yellow")  # it may come back
-            waits = {"shards_done": 0, "shards": 0, "rows": 0, "records": 0}
-            tell_job(Progress(stage=WAITING, **waits))
+            ProgressTally(tell_job).begin(WAITING, 0)
             raise_if_stopping(poll)
     except TerminatedError:  # the same command goes on, within its budget
         raise
@@ -204,20 +203,16 @@ def _show_progress(*, quiet: bool = False) -> Iterator["Callable[[LakeProgress],
 
     The watch of the job hears it all, also if `quiet`.
     """
-    from ingot.converters.progress import Progress
+    from ingot.converters.progress import ProgressTally
 
-    totals: Counter[str] = Counter(rows=0, records=0, rejects=0)
+    tally = ProgressTally(tell_job, rejects=0)
 
     def listen(progress: "LakeProgress") -> None:
+        tally.begin(progress.stage, progress.whole, progress.done)
         if progress.facts is not None:
             rows, records = Counter(progress.facts.rows), Counter(progress.facts.records)
-            totals.update(rows=rows["read"], records=records["written"])
-            totals.update(rejects=rows["rejected"] + records["rejected"])
-        tell_job(
-            Progress(
-                stage=progress.stage, shards_done=progress.done, shards=progress.whole, **totals
-            )
-        )
+            rejects = rows["rejected"] + records["rejected"]
+            tally.add(rows["read"], records["written"], rejects)
         if quiet:
             return
         if sys.stderr.isatty():
