@@ -152,16 +152,14 @@ def _line_id_columns(figures: Figures) -> Columns[tuple[str, int | None, int]]:
     return {
         "LineId field": lambda one: one[0],
         "rows": lambda one: format_known(format_count, one[1]),
-        "share": lambda one: (
-            "" if one[1] is None else format_percent(share_of(one[1], figures.rows))
-        ),
+        "share": lambda one: format_known(format_percent, share_of(one[1], figures.rows)),
         "lack it": lambda one: _count_cell(one[2]),
     }
 
 
 def _feature_columns(rows: int) -> Columns[FeatureFigures]:
     def share(count: int) -> str:
-        return format_percent(share_of(count, rows)) if count else ""
+        return format_known(format_percent, share_of(count or None, rows))
 
     return {
         "feature": lambda one: one.name,
