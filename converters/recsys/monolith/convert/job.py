@@ -301,9 +301,8 @@ def _convert_pieces(
         StreamTask(file, names[file.name], settings, folder, columns)
         for file, folder in zip(inputs.files, folders, strict=True)
     ]
-    work = convert_stream
-    if spread.runner == "local":
-        work = partial(convert_stream, report=tally.add)
+    is_here = spread.runner == "local"
+    work = partial(convert_stream, report=tally.add) if is_here else convert_stream
     done = phases.run("convert", work, tasks, sizes, _count_rows)
     if columns:
         if other_columns := find_other_columns(columns, [piece["columns"] for piece in done]):
