@@ -28,18 +28,6 @@ class Latencies(Protocol):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Progress:
-    """How far a run is: the stage (`convert`, `tokens`), shards done and planned, and amounts."""
-
-    stage: str
-    shards_done: int
-    shards: int
-    rows: int
-    records: int
-    rejects: int | None = None  # rows and records; None = not known
-
-
-@dataclass(frozen=True, kw_only=True)
 class JobMeasures:
     """What only some jobs measure, by the names of metrics."""
 
@@ -50,15 +38,16 @@ class JobMeasures:
 
 
 @dataclass(frozen=True, kw_only=True)
-class MeasuredProgress(Progress):
-    """How far a run is that measures more than rows."""
+class Progress:
+    """How far a run is: the stage (`convert`, `tokens`), shards done and planned, and amounts."""
 
-    measures: JobMeasures
-
-
-def read_measures(progress: Progress | None) -> JobMeasures:
-    """Return what a run measures; nothing of one that counts rows alone."""
-    return progress.measures if isinstance(progress, MeasuredProgress) else JobMeasures()
+    stage: str
+    shards_done: int
+    shards: int
+    rows: int
+    records: int
+    rejects: int | None = None  # rows and records; None = not known
+    measures: JobMeasures = JobMeasures()
 
 
 Watch = Callable[[Progress], None]
@@ -89,12 +78,15 @@ class ProgressTally:
             self._progress = replace(before, stage=stage, shards_done=done, shards=shards)
             self._watch(self._progress)
 
-    def add(self, rows: int, records: int | None = None, rejects: int = 0) -> None:
-        """Show so many more rows, as many records where none are given, and rejects."""
+    def add(
+        self, rows: int, records: int | None = None, rejects: int = 0, *, done: int = 0
+    ) -> None:
+        """Show so many more rows, as many records where none are given, rejects, done shards."""
         with self._lock:
             now = self._progress
             self._progress = replace(
                 now,
+                shards_done=now.shards_done + done,
                 rows=now.rows + rows,
                 records=now.records + (rows if records is None else records),
                 rejects=None if now.rejects is None else now.rejects + rejects,
@@ -106,13 +98,6 @@ class ProgressTally:
         with self._lock:
             now = self._progress
             self._watch(replace(now, rows=now.rows + rows, records=now.records + records))
-
-    def done(self) -> None:
-        """Show that one more shard is done."""
-        with self._lock:
-            done = self._progress.shards_done + 1
-            self._progress = replace(self._progress, shards_done=done)
-            self._watch(self._progress)
 
 
 WAITING: Final = "waiting"  # the stage of a job that sleeps on purpose

@@ -405,8 +405,7 @@ class _Conversion:
             shards.append(shard)
             rows, records = shard["rows"], shard["records"]
             # A shard may have no row.
-            tally.add(rows["read"], records.get("written", 0), rows["rejected"])
-            tally.done()
+            tally.add(rows["read"], records.get("written", 0), rows["rejected"], done=1)
         return shards
 
     def _task(

@@ -275,7 +275,7 @@ class _Export:
         self.progress.begin("check", len(files))
         for file in files:
             check_records(self.result, file)
-            self.progress.done()
+            self.progress.add(0, done=1)
 
     def _read(self, stage: str) -> Iterator[Record]:
         files = record_files(self.records)
@@ -286,8 +286,7 @@ class _Export:
                 yield record
                 if number % WATCH_RECORDS == 0:
                     self.progress.add(WATCH_RECORDS)
-            self.progress.add(number % WATCH_RECORDS)
-            self.progress.done()
+            self.progress.add(number % WATCH_RECORDS, done=1)
 
     def _texts(self) -> Tally:
         tally = Tally()

@@ -242,9 +242,8 @@ class Phases:
         self._tally.begin(name, len(own_tasks(shard, sizes)))
 
         def report(number: int, piece: Done) -> None:
-            if self._spread.runner != "local":
-                self._tally.add(count_rows(tasks[number], piece))
-            self._tally.done()
+            is_elsewhere = self._spread.runner != "local"
+            self._tally.add(count_rows(tasks[number], piece) if is_elsewhere else 0, done=1)
 
         folders = [task.folder for task in tasks]
         done = run_phase(self._spread, work, tasks, folders, sizes, report, runner)

@@ -1,7 +1,6 @@
 """`ingot lake run`: its options, what it shows while it works, and its summary."""
 
 import os
-import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -18,7 +17,7 @@ from ingot.cli.command import Only, command_options, show_parts
 from ingot.cli.console import (
     JobOptions,
     note_line,
-    open_bars,
+    open_bar,
     plain_text,
     print_json,
     print_line,
@@ -211,18 +210,14 @@ def _show_progress(*, quiet: bool = False) -> Iterator["Callable[[LakeProgress],
         tally.begin(progress.stage, progress.whole, progress.done)
         if progress.facts is not None:
             rows, records = Counter(progress.facts.rows), Counter(progress.facts.records)
-            rejects = rows["rejected"] + records["rejected"]
-            tally.add(rows["read"], records["written"], rejects)
-        if quiet:
-            return
-        if sys.stderr.isatty():
-            if progress.whole:
-                move(progress.stage, progress.done, progress.whole, _bar_text(progress))
-        elif line := _progress_line(progress):
+            tally.add(rows["read"], records["written"], rows["rejected"] + records["rejected"])
+        if move:
+            move(progress.stage, progress.done, progress.whole, _bar_text(progress))
+        elif not quiet and (line := _progress_line(progress)):
             style = _STYLES.get(progress.facts.status, "") if progress.facts else ""
             note_line(line, style)
 
-    with open_bars() as move:
+    with open_bar(shown=not quiet) as move:
         yield listen
 
 

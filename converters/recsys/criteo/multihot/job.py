@@ -226,7 +226,7 @@ class _Run:
                 if one in pending:
                     self._write(path, one.arrays[_SPARSE], tables, pool)
                 hashes.append(hashing.submit(file_entry, result, Path(path.name)))
-                self._tally.done()
+                self._tally.add(0, done=1)
             for array in (array for one in stretches for array in one.arrays[:_SPARSE]):
                 link_file(array.path, result / array.path.name)
             if self._frequencies is not None:
