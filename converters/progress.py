@@ -28,18 +28,6 @@ class Latencies(Protocol):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Progress:
-    """How far a run is: the stage (`convert`, `tokens`), shards done and planned, and amounts."""
-
-    stage: str
-    shards_done: int
-    shards: int
-    rows: int
-    records: int
-    rejects: int | None = None  # rows and records; None = not known
-
-
-@dataclass(frozen=True, kw_only=True)
 class JobMeasures:
     """What only some jobs measure, by the names of metrics."""
 
@@ -50,44 +38,66 @@ class JobMeasures:
 
 
 @dataclass(frozen=True, kw_only=True)
-class MeasuredProgress(Progress):
-    """How far a run is that measures more than rows."""
+class Progress:
+    """How far a run is: the stage (`convert`, `tokens`), shards done and planned, and amounts."""
 
-    measures: JobMeasures
-
-
-def read_measures(progress: Progress | None) -> JobMeasures:
-    """Return what a run measures; nothing of one that counts rows alone."""
-    return progress.measures if isinstance(progress, MeasuredProgress) else JobMeasures()
+    stage: str
+    shards_done: int
+    shards: int
+    rows: int
+    records: int
+    rejects: int | None = None  # rows and records; None = not known
+    measures: JobMeasures = JobMeasures()
 
 
 Watch = Callable[[Progress], None]
 
 
-class RowProgress:
-    """Adds the rows that threads of this process do to the progress of a job's pieces."""
+class ProgressTally:
+    """Adds up how far the stages of a job are, and shows it; safe for threads.
 
-    def __init__(self, watch: Watch) -> None:
-        self._watch, self._lock = watch, threading.Lock()
-        self._progress = Progress(stage="", shards_done=0, shards=0, rows=0, records=0)
+    Args:
+        watch: takes the progress.
+        rejects: what a stage begins with: 0, or None in a job that does not count rejects.
+    """
 
-    def begin(self, stage: str, shards: int) -> None:
-        """Show that a stage of so many pieces begins."""
-        self.show(Progress(stage=stage, shards_done=0, shards=shards, rows=0, records=0))
+    def __init__(self, watch: Watch | None, rejects: int | None = None) -> None:
+        self._watch, self._lock = watch or (lambda _: None), threading.Lock()
+        self._none = Progress(stage="", shards_done=0, shards=0, rows=0, records=0, rejects=rejects)
+        self._progress = self._none
 
-    def show(self, progress: Progress) -> None:
-        """Show how many pieces of a stage are done."""
+    @property
+    def rows(self) -> int:
+        """Rows of the stage so far."""
+        return self._progress.rows
+
+    def begin(self, stage: str, shards: int, done: int = 0) -> None:
+        """Show a stage and how many of its shards are done; the present one keeps its rows."""
         with self._lock:
-            rows = self._progress.rows if progress.stage == self._progress.stage else 0
-            self._progress = replace(progress, rows=rows, records=rows)
+            before = self._progress if stage == self._progress.stage else self._none
+            self._progress = replace(before, stage=stage, shards_done=done, shards=shards)
             self._watch(self._progress)
 
-    def add(self, rows: int) -> None:
-        """Show that so many more rows of the stage are done."""
+    def add(
+        self, rows: int, records: int | None = None, rejects: int = 0, *, done: int = 0
+    ) -> None:
+        """Show so many more rows, as many records where none are given, rejects, done shards."""
         with self._lock:
-            rows += self._progress.rows
-            self._progress = replace(self._progress, rows=rows, records=rows)
+            now = self._progress
+            self._progress = replace(
+                now,
+                shards_done=now.shards_done + done,
+                rows=now.rows + rows,
+                records=now.records + (rows if records is None else records),
+                rejects=None if now.rejects is None else now.rejects + rejects,
+            )
             self._watch(self._progress)
+
+    def show_shard(self, rows: int, records: int) -> None:
+        """Show with the counts what a shard has so far that is added when it is done."""
+        with self._lock:
+            now = self._progress
+            self._watch(replace(now, rows=now.rows + rows, records=now.records + records))
 
 
 WAITING: Final = "waiting"  # the stage of a job that sleeps on purpose

@@ -14,9 +14,7 @@ from ingot.agent.judging.sample_gates import (
     constant_answer_gates,
     filter_gate,
     loss_gates,
-    percent_text,
     sample_gates,
-    share_text,
     stopped_signs,
 )
 from ingot.agent.privacy import EMPTY_TEXT, Safe, SafeProblem
@@ -35,6 +33,7 @@ from ingot.agent.proposing.proposal import (
 from ingot.agent.state import Check, Gate, Review, State, UnreadFiles
 from ingot.converters.convert.options import read_counts
 from ingot.converters.errors import count_text
+from ingot.converters.output.figures import format_share, format_whole_percent
 from ingot.converters.rows import MappingDocument
 
 DOUBTED_CONFIDENCE = 0.7  # a model that says less of itself names its doubt, as it is told to
@@ -319,12 +318,12 @@ def _unread_gate(state: State, proposal: SafeProposal) -> Iterator[Gate]:
         return
     exceeds_limit = unread.bytes > MOST_UNREAD * unread.of_bytes and proposal.mapper not in PERSONS
     files = count_text(unread.files, "file")
-    share = share_text(unread.bytes, unread.of_bytes)
+    share = format_share(unread.bytes, unread.of_bytes)
     yield Gate(
         name="unread formats",
         state="person" if exceeds_limit else "warn",
         figure=f"{files}, {share} of the bytes: {_unread_kinds(unread)}",
-        limit=f"at most {percent_text(MOST_UNREAD)} of the bytes",
+        limit=f"at most {format_whole_percent(MOST_UNREAD)} of the bytes",
         detail=Safe(
             f"{files} ({share} of the bytes) in formats that are not read: "
             f"{_unread_kinds(unread)}; "
@@ -347,12 +346,12 @@ def _other_shapes_gate(state: State, proposal: SafeProposal) -> Iterator[Gate]:
     limit = MOST_ELSEWHERE if proposal.decision in ("pt", "sft") else MOST_UNREAD
     if source is None or source.other_bytes <= limit * total:
         return
-    share = share_text(source.other_bytes, total)
+    share = format_share(source.other_bytes, total)
     yield Gate(
         name="files of another shape",
         state="warn" if proposal.mapper in PERSONS else "person",
         figure=f"{share} of the bytes",
-        limit=f"at most {percent_text(limit)} of the bytes",
+        limit=f"at most {format_whole_percent(limit)} of the bytes",
         detail=Safe(
             f"{share} of the bytes are left out, in files of another shape: `ingot lake run` "
             "converts several data sets of one folder"

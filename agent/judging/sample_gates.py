@@ -1,6 +1,5 @@
 """The gates that a mapping's run on the sample decides, and how a gate's figure is written."""
 
-import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Generic, Literal, ParamSpec
@@ -12,6 +11,7 @@ from ingot.converters.json_yaml import shorten_text
 from ingot.converters.mapping.check import MAX_UNREADABLE, MIN_COVERAGE
 from ingot.converters.mapping.rows.executor import SOFT_REASONS
 from ingot.converters.mapping.signs import SIGNS, exceeds
+from ingot.converters.output.figures import format_share, format_whole_percent
 from ingot.converters.sources.text_kinds import Content, MostFrequent
 
 _MOST_DETAIL = 400
@@ -80,11 +80,6 @@ def _gate_of(state: State, name: str, figure: str, limit: str, detail: Safe) -> 
     return Gate(name=name, state=state, figure=figure, limit=limit, detail=shown_detail)
 
 
-def percent_text(share: float) -> str:
-    """Return a share as limits name it: "98 %"."""
-    return f"{share:.0%}".replace("%", " %")
-
-
 def problem_text(problem: Problem) -> str:
     """Return a problem's place and what was found there."""
     suggestion = f", nearest: {problem.nearest}" if problem.nearest else ""
@@ -94,13 +89,6 @@ def problem_text(problem: Problem) -> str:
 def detail_text(lines: Iterable[str]) -> Safe:
     """Return places and values as one text without secrets, cut where it is long."""
     return Safe(shorten_text(redact("; ".join(lines)), _MOST_DETAIL, "..."))
-
-
-def share_text(part: int, total: int) -> str:
-    """Return a count and its share, never rounded up: "196/200 (98.0 %)"."""
-    if not total:
-        return f"{part}/{total}"
-    return f"{part}/{total} ({math.floor(1000 * part / total) / 10:.1f} %)"
 
 
 # Soft outcomes above this share are pointed at; of a model's making they are for a person.
@@ -119,8 +107,8 @@ def sample_gates(check: Check, by_code: ProblemsByCode) -> Iterator[Gate]:
     yield failing_gate(
         "coverage",
         by_code.take("coverage"),
-        f"at least {percent_text(MIN_COVERAGE)}",
-        share_text(check.records + sum(soft.values()), tried),
+        f"at least {format_whole_percent(MIN_COVERAGE)}",
+        format_share(check.records + sum(soft.values()), tried),
     )
     records = f"{check.records} of {check.rows} rows"
     yield failing_gate("records", by_code.take("no_records"), "at least one", records)
@@ -129,14 +117,14 @@ def sample_gates(check: Check, by_code: ProblemsByCode) -> Iterator[Gate]:
         yield Gate(
             name=reason.replace("_", " "),
             state="fail" if (not check.records) else "warn" if exceeds_limit else "pass",
-            figure=share_text(count, tried),
+            figure=format_share(count, tried),
             limit="fewer than all",
         )
     yield failing_gate(
         "unreadable rows",
         by_code.take("unreadable"),
-        f"at most {percent_text(MAX_UNREADABLE)}",
-        share_text(unreadable, check.rows),
+        f"at most {format_whole_percent(MAX_UNREADABLE)}",
+        format_share(unreadable, check.rows),
     )
     yield from _path_gates(check, by_code)
     yield from _content_gates(check.content, by_code)
@@ -165,7 +153,7 @@ def _content_gates(content: Content, by_code: ProblemsByCode) -> Iterator[Gate]:
     if "answers" in usual:
         yield failing_gate("paths on both sides", by_code.take("both_sides"), "none")
         none = by_code.take("no_training")
-        records = share_text(content.trained_records, content.records)
+        records = format_share(content.trained_records, content.records)
         chars = 100 * content.trained_chars / max(1, content.chars)
         is_below_limit = content.trained_records < MIN_COVERAGE * content.records
         yield Gate(
@@ -178,14 +166,14 @@ def _content_gates(content: Content, by_code: ProblemsByCode) -> Iterator[Gate]:
         yield Gate(
             name=f"most frequent {side.removesuffix('s')}",
             state="warn" if is_constant(counts) else "pass",
-            figure=share_text(counts.count, counts.texts),
+            figure=format_share(counts.count, counts.texts),
             limit="not one text in all records",
         )
     for side, count in content.numbers.items():
         yield Gate(
             name=f"lists of numbers as {side}",
             state="warn" if 2 * count >= content.records else "pass",
-            figure=share_text(count, content.records),
+            figure=format_share(count, content.records),
             limit="under 50 %: they look like token ids",
         )
 
@@ -222,8 +210,8 @@ def loss_gates(check: Check, *, by_person: bool) -> Iterator[Gate]:
     loss = check.loss
     stop: State = "warn" if by_person else "person"
     content = check.content
-    share = share_text(min(content.chars, loss.text_chars), loss.text_chars)
-    limit = f"at least {percent_text(LEAST_YIELD)} of the characters"
+    share = format_share(min(content.chars, loss.text_chars), loss.text_chars)
+    limit = f"at least {format_whole_percent(LEAST_YIELD)} of the characters"
     detail = Safe(f"the records hold {share} of the characters of the texts")
     low: State = stop if content.chars < LEAST_YIELD * loss.text_chars else "pass"
     yield _gate_of(low, "text in the records", share, limit, detail)
@@ -255,7 +243,7 @@ def _sign_gates(check: Check, stop: State) -> Iterator[Gate]:
         if documents and not rows and name != "media":
             continue
         state: State = stop if name in stopped else "pass"
-        figure = share_text(rows, check.ok_rows) if rows else "none"
+        figure = format_share(rows, check.ok_rows) if rows else "none"
         yield _gate_of(state, sign.gate, figure, sign.limit, Safe(f"{figure} {sign.why}"))
 
 
@@ -279,7 +267,7 @@ def _sign_rows(check: Check, name: str) -> int:
 def _share_gate(name: str, figures: tuple[int, int, float], explanation: Safe, stop: State) -> Gate:
     """Stop where a part of a whole is more than a share of it; `explanation` follows the figure."""
     part, total, limit_share = figures
-    figure, limit = share_text(part, total), f"at most {percent_text(limit_share)}"
+    figure, limit = format_share(part, total), f"at most {format_whole_percent(limit_share)}"
     state: State = stop if part > limit_share * total else "pass"
     return _gate_of(state, name, figure, limit, Safe(f"{figure} {explanation}"))
 
@@ -301,7 +289,7 @@ def filter_gate(check: Check) -> Gate:
 
 
 def _half_gate(name: Safe, left_out: int, total: int) -> Gate:
-    figure, limit = share_text(left_out, total), f"at most {percent_text(MOST_LEFT_OUT)}"
+    figure, limit = format_share(left_out, total), f"at most {format_whole_percent(MOST_LEFT_OUT)}"
     detail = Safe(f"the mapping leaves out more than half: {name} {figure}")
     exceeds_limit = left_out > MOST_LEFT_OUT * total
     return _gate_of("person" if exceeds_limit else "pass", name, figure, limit, detail)
@@ -313,6 +301,6 @@ def constant_answer_gates(check: Check) -> Iterator[Gate]:
     for side in ("text", "answers"):
         if side in usual:
             state: State = "person" if is_constant(usual[side]) else "pass"
-            figure = share_text(usual[side].count, usual[side].texts)
+            figure = format_share(usual[side].count, usual[side].texts)
             detail = Safe(f"the mapping trains on the same text in {figure} records")
             yield _gate_of(state, f"constant {side}", figure, "not one text in all records", detail)

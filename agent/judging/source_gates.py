@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import islice
 from typing import Final
 
-from ingot.agent.judging.sample_gates import detail_text, percent_text, share_text
+from ingot.agent.judging.sample_gates import detail_text
 from ingot.agent.judging.text_coverage import texts_inside
 from ingot.agent.judging.trial import Trial
 from ingot.agent.privacy import Safe, redact
@@ -18,6 +18,7 @@ from ingot.converters.mapping.language import Mapping, Value
 from ingot.converters.mapping.lookup import Lookup
 from ingot.converters.mapping.path_uses import path_uses
 from ingot.converters.mapping.walk import walk
+from ingot.converters.output.figures import format_share, format_whole_percent
 from ingot.converters.paths import Key, Mark, Names, Path, compile_path
 from ingot.converters.sources import Source, SourceFile, file_kinds
 from ingot.converters.sources.documents.kinds import DOCUMENTS, ISO_639_1, unknown_ending
@@ -61,8 +62,8 @@ def _strange_texts(source: Source) -> Iterator[Gate]:
     yield Gate(
         name="kinds of text",
         state="person",
-        figure=f"{share_text(strange, total)} of the bytes",
-        limit=f"at most {percent_text(MOST_STRANGE)} of an unknown kind or for machines",
+        figure=f"{format_share(strange, total)} of the bytes",
+        limit=f"at most {format_whole_percent(MOST_STRANGE)} of an unknown kind or for machines",
         detail=detail_text(details),
     )
 
@@ -196,13 +197,13 @@ def list_gates(trial: Trial) -> tuple[Gate, ...]:
     limit = MOST_EQUAL if equal else MOST_OUTSIDE
     if not unread or (rows <= limit * total and None not in map(lists.get, unread)):
         return ()
-    share = share_text(rows, total) if total else "an unknown part"
+    share = format_share(rows, total) if total else "an unknown part"
     detail = f"{share} of the rows are in lists that are not read: {', '.join(unread[:_SHOWN])}"
     gate = Gate(
         name="lists of rows",
         state="person",
         figure=f"{share} of the rows are not read",
-        limit=f"at most {percent_text(limit)}",
+        limit=f"at most {format_whole_percent(limit)}",
         detail=detail_text([detail]),
     )
     return (gate,)
@@ -275,8 +276,8 @@ def html_gates(trial: Trial) -> Iterator[Gate]:
     yield Gate(
         name="HTML in texts",
         state="warn",
-        figure=f"{share_text(rows, row_count)} of the rows: {detail_text(with_html[:_SHOWN])}",
-        limit=f"at most {percent_text(MOST_HTML)}",
+        figure=f"{format_share(rows, row_count)} of the rows: {detail_text(with_html[:_SHOWN])}",
+        limit=f"at most {format_whole_percent(MOST_HTML)}",
         detail=detail_text([f"tags stay in the texts of {', '.join(details)}"]),
     )
 

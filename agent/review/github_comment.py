@@ -24,7 +24,6 @@ from ingot.agent.review.markdown_escaping import (
     fold_blocks,
     markdown_table,
     printable_line,
-    share_text,
     utf8_size,
 )
 from ingot.agent.review.review_document import (
@@ -38,6 +37,7 @@ from ingot.agent.review.review_document import (
 )
 from ingot.agent.review.verdict import Level
 from ingot.converters.errors import count_text
+from ingot.converters.output.figures import format_share
 
 LEVELS: tuple[Level, ...] = ("block", "warn", "pass")
 SIGNS = {"block": "🔴", "warn": "🟡", "pass": "🟢"}
@@ -160,14 +160,14 @@ def _figures_table(mapping: MappingEntry) -> str:
         return ""
     rows = [
         _figure_row(
-            "rows with a record", old, new, lambda side: share_text(side["ok_rows"], side["rows"])
+            "rows with a record", old, new, lambda side: format_share(side["ok_rows"], side["rows"])
         ),
         _figure_row("records", old, new, lambda side: f"{side['records']:,}"),
         *_count_rows("left out: ", "failures", old, new),
         *_count_rows("messages of ", "roles", old, new),
         _figure_row("characters", old, new, lambda side: f"{side['chars']:,}"),
         _figure_row(
-            "trained on", old, new, lambda side: share_text(side["trained_chars"], side["chars"])
+            "trained on", old, new, lambda side: format_share(side["trained_chars"], side["chars"])
         ),
     ]
     return markdown_table(_FIGURES, rows)

@@ -182,13 +182,6 @@ def fold_blocks(title: str, inner: Iterable[str]) -> str:
     return f"<details><summary>{title}</summary>\n\n{body}\n\n</details>"
 
 
-def share_text(part: int, total: int) -> str:
-    """Return `3 of 4 (75.0%)`."""
-    if not total:
-        return f"{part:,}"
-    return f"{part:,} of {total:,} ({part / total:.1%})"
-
-
 def escape_message(text: str) -> str:
     """Escape the message of a command of a GitHub job."""
     return visible_text(text).replace("%", "%25")

@@ -25,7 +25,6 @@ from typing import TYPE_CHECKING, Final, cast
 
 from ingot.converters.convert import plan
 from ingot.converters.convert import result as results
-from ingot.converters.convert.meter import ShardMeter
 from ingot.converters.convert.options import ConvertOptions, check_store_options
 from ingot.converters.convert.record_tokens import TokenCounts, make_tokens
 from ingot.converters.convert.result import (
@@ -54,7 +53,7 @@ from ingot.converters.output.identity import ALREADY_DONE, RunIdentity
 from ingot.converters.output.pieces import part_done, piece_name, spread_tasks
 from ingot.converters.output.sharding import WHOLE, check_complete, own_tasks, part_of_job
 from ingot.converters.output.worker_pool import Runner
-from ingot.converters.progress import Watch, peak_rss, raise_if_stopping
+from ingot.converters.progress import ProgressTally, Watch, peak_rss, raise_if_stopping
 from ingot.converters.records.delta_log import write_delta_log
 from ingot.converters.sources import Source, SourceFile
 from ingot.converters.sources.facts import SourceSpec, unchanged_files
@@ -377,15 +376,15 @@ class _Conversion:
         *,
         hashes: bool,
     ) -> list[ShardDocument]:
-        limit, meter = self.options.limit, ShardMeter(watch=self.watch, shards=len(own_numbers))
-        meter.tick(0, 0)  # inputs and destination are open
+        limit, tally = self.options.limit, ProgressTally(self.watch, rejects=0)
+        tally.begin("convert", len(own_numbers))  # inputs and destination are open
         former: dict[str, FormerShard] = {}
         if part_of_job(self.options.shard) is None:
             former = former_shards(find_finished(self.staged.out), self.identity)
 
         def list_tasks() -> Iterator[ShardTask]:
             for number in own_numbers:
-                remaining = None if limit is None else limit - meter.rows
+                remaining = None if limit is None else limit - tally.rows
                 if remaining == 0:
                     return
                 yield self._task(number, planned[number], remaining, former, hashes=hashes)
@@ -396,10 +395,16 @@ class _Conversion:
             convert_shard,
             list_tasks(),
             len(own_numbers),
-            work_here=lambda task: convert_shard(task, meter.tick),
+            work_here=lambda task: convert_shard(task, tally.show_shard),
             runner=runner if limit is None else None,
         )
-        return [meter.add(shard) for shard in done]
+        shards = []
+        for shard in done:
+            shards.append(shard)
+            rows, records = shard["rows"], shard["records"]
+            # A shard may have no row.
+            tally.add(rows["read"], records.get("written", 0), rows["rejected"], done=1)
+        return shards
 
     def _task(
         self,

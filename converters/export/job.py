@@ -1,6 +1,5 @@
 """Export a finished result to a folder that a trainer's config points into."""
 
-import itertools
 import json
 import os
 from collections.abc import Iterable, Iterator
@@ -35,7 +34,7 @@ from ingot.converters.output.commit import StagedResult, check_destination, find
 from ingot.converters.output.difference import FinishedResult
 from ingot.converters.output.files import MANIFEST, FileEntry, hash_file, output_errors
 from ingot.converters.output.identity import ALREADY_DONE, RunIdentity
-from ingot.converters.progress import Progress, Watch
+from ingot.converters.progress import ProgressTally, Watch
 from ingot.converters.records.readers import read_records, record_files
 from ingot.converters.records.schema import Record, RecordKind
 
@@ -188,18 +187,19 @@ def export(
     options = options or ExportOptions()
     result = open_result(folder)
     check_place(result.folder, out)
-    watch = progress or (lambda _: None)
-    job = _Export(result=result, trainer=TRAINERS[trainer], out=out, options=options, watch=watch)
+    job = _Export(
+        result=result,
+        trainer=TRAINERS[trainer],
+        out=out,
+        options=options,
+        progress=ProgressTally(progress),
+    )
     job.check()
     with job.identity.stage(out, overwrite=options.overwrite) as staged:
         if staged.done:
             done = cast("ExportManifest", staged.done.manifest)
             return job.describe(staged, done, already_done=True)
         return job.run(staged)
-
-
-def _progress_of(stage: str, done: int, files: list[Path], records: int) -> Progress:
-    return Progress(stage=stage, shards_done=done, shards=len(files), rows=records, records=records)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -210,7 +210,7 @@ class _Export:
     trainer: Trainer
     out: Path
     options: ExportOptions
-    watch: Watch
+    progress: ProgressTally
 
     @property
     def kind(self) -> RecordKind:
@@ -272,17 +272,21 @@ class _Export:
     def check(self) -> None:
         """Hold the records to their manifest; also where there is nothing else to do."""
         files = record_files(self.records)
-        for done, file in enumerate(files):
-            self.watch(_progress_of("check", done, files, 0))
+        self.progress.begin("check", len(files))
+        for file in files:
             check_records(self.result, file)
+            self.progress.add(0, done=1)
 
     def _read(self, stage: str) -> Iterator[Record]:
-        files, read = record_files(self.records), itertools.count()
-        for done, file in enumerate(files):
-            for record in read_known_records(file):
-                if (before := next(read)) % WATCH_RECORDS == 0:
-                    self.watch(_progress_of(stage, done, files, before))
+        files = record_files(self.records)
+        self.progress.begin(stage, len(files))
+        for file in files:
+            number = 0
+            for number, record in enumerate(read_known_records(file), 1):
                 yield record
+                if number % WATCH_RECORDS == 0:
+                    self.progress.add(WATCH_RECORDS)
+            self.progress.add(number % WATCH_RECORDS, done=1)
 
     def _texts(self) -> Tally:
         tally = Tally()

@@ -40,6 +40,7 @@ from ingot.converters.mapping.taken import (
     Taken,
     taken_places,
 )
+from ingot.converters.output.figures import format_whole_percent
 from ingot.converters.rows import Batch, Json
 from ingot.converters.sources.text_kinds import (
     EMBEDDED,
@@ -100,7 +101,7 @@ class Sign:
     @property
     def limit(self) -> str:
         """Return the share as gates name it."""
-        return f"at most {self.most:.0%}".replace("%", " %") if self.most else "none"
+        return f"at most {format_whole_percent(self.most)}" if self.most else "none"
 
 
 SIGNS: Final = {

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import Final, Literal
 
-from ingot.converters.progress import Clock, JobMeasures, MeasuredProgress, Watch
+from ingot.converters.progress import Clock, JobMeasures, Progress, Watch
 from ingot.converters.settings import Level
 
 Component = Literal["scanner", "reader", "tokenizer", "writer", "pipeline"]
@@ -188,7 +188,7 @@ class BuildMeter:
                 self._clock.start(phase)
                 self._depths.clear()
 
-    def _progress(self) -> MeasuredProgress:
+    def _progress(self) -> Progress:
         counts, planned = self.counts, self._planned
         reader, tokenizer = (sum(one[number] for one in self._depths.values()) for number in (0, 1))
         planned_input = {"input_bytes": planned["bytes"], "input_files": planned["files"]}
@@ -198,7 +198,7 @@ class BuildMeter:
             values={**planned_input, **queue_fields((reader, tokenizer))},
             batches=self.batches,
         )
-        return MeasuredProgress(
+        return Progress(
             stage="tokens",
             shards_done=counts["units"],
             shards=planned["units"],

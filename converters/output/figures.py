@@ -64,9 +64,9 @@ def format_known(unit: Callable[[Value], str], value: Value | None) -> str:
     return "" if value is None else unit(value)
 
 
-def share_of(part: int, total: int) -> float | None:
-    """Return a part of a whole; None where there is no whole."""
-    return part / total if total else None
+def share_of(part: int | None, total: int) -> float | None:
+    """Return a part of a whole; None where it is not known or there is no whole."""
+    return None if part is None or not total else part / total
 
 
 def format_percent(share: float | None) -> str:
@@ -78,6 +78,18 @@ def format_percent(share: float | None) -> str:
         return f"{hundredths:.0f} %"
     decimals = min(6, max(0, 2 - math.floor(math.log10(hundredths))))
     return f"{hundredths:.{decimals}f} %"
+
+
+def format_whole_percent(share: float) -> str:
+    """Return a share as limits name it: "98 %"."""
+    return f"{100 * share:.0f} %"
+
+
+def format_share(part: int, total: int) -> str:
+    """Return a count and its share, never rounded up: "196/200 (98.0 %)"."""
+    if not total:
+        return f"{part}/{total}"
+    return f"{part}/{total} ({math.floor(1000 * part / total) / 10:.1f} %)"
 
 
 def format_count(value: int | None) -> str:

@@ -24,7 +24,7 @@ from ingot.converters.output.sharding import (
     part_of_job,
 )
 from ingot.converters.output.worker_pool import Runner, Workers, results_in_order
-from ingot.converters.progress import Progress, Watch, raise_if_stopping, until_stopping
+from ingot.converters.progress import ProgressTally, raise_if_stopping, until_stopping
 
 Task = TypeVar("Task")
 Done = TypeVar("Done")
@@ -154,7 +154,7 @@ def run_phase(
     tasks: Sequence[Task],
     folders: Sequence[Path],
     sizes: Sequence[int],
-    report: Callable[[int], object] = lambda _: None,
+    report: Callable[[int, Done], object] = lambda *_: None,
     runner: Runner | None = None,
 ) -> list[Done] | None:
     """Do all pieces of a phase; None where another part of the job has not done its own yet.
@@ -165,7 +165,7 @@ def run_phase(
         tasks: one for each piece.
         folders: where each piece appears.
         sizes: bytes of each, so that parts get equal shares.
-        report: is called with how many pieces of this run are done, whenever one is.
+        report: is called with the number and the document of each piece of this run, once done.
         runner: does the tasks in place of this process.
 
     Raises:
@@ -182,7 +182,7 @@ def run_phase(
     results: dict[int, Done] = {}
     for number, piece in zip(own_numbers, done, strict=False):
         results[number] = piece
-        report(len(results))
+        report(number, piece)
     if len(results) < len(own_numbers):  # the job is to end
         raise_if_stopping()
     if len(results) < len(tasks):
@@ -216,11 +216,11 @@ APiece = TypeVar("APiece", bound=PieceTask)
 class Phases:
     """The phases of a job, `count` of them; each begins when all pieces of the last one are there.
 
-    `watch` hears how many pieces of this run are done.
+    `tally` counts the pieces of this run; their rows too, where others than this process do them.
     """
 
-    def __init__(self, spread: Spread, out: Path | str, count: int, watch: Watch) -> None:
-        self._spread, self._out, self._count, self._watch = spread, out, count, watch
+    def __init__(self, spread: Spread, out: Path | str, count: int, tally: ProgressTally) -> None:
+        self._spread, self._out, self._count, self._tally = spread, out, count, tally
         self._number = 0
 
     def run(
@@ -229,16 +229,21 @@ class Phases:
         work: Callable[[APiece], Done],
         tasks: Sequence[APiece],
         sizes: list[int],
+        count_rows: Callable[[APiece, Done], int] = lambda *_: 0,
         runner: Runner | None = None,
     ) -> list[Done]:
-        """Do the next phase, and return what came of its pieces. Raises PartDone as `run_phase`."""
+        """Do the next phase, and return what came of its pieces. Raises PartDone as `run_phase`.
+
+        `count_rows` gives the rows of a piece. In this process `work` adds them to the tally as it
+        goes; other processes cannot.
+        """
         self._number += 1
         shard = self._spread.shard
-        own_count = len(own_tasks(shard, sizes))
+        self._tally.begin(name, len(own_tasks(shard, sizes)))
 
-        def report(done: int) -> None:
-            counts = {"shards_done": done, "shards": own_count, "rows": 0, "records": 0}
-            self._watch(Progress(stage=name, **counts))
+        def report(number: int, piece: Done) -> None:
+            is_elsewhere = self._spread.runner != "local"
+            self._tally.add(count_rows(tasks[number], piece) if is_elsewhere else 0, done=1)
 
         folders = [task.folder for task in tasks]
         done = run_phase(self._spread, work, tasks, folders, sizes, report, runner)

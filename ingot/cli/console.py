@@ -3,22 +3,24 @@
 Text from data and files is not trusted: control characters never reach a terminal.
 """
 
+import io
 import json
 import re
 import sys
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Annotated, Literal
+from typing import IO, TYPE_CHECKING, Annotated, Literal, TextIO, cast
 
 from ingot.converters.rows import Json
 from ingot.converters.settings import Setting
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.progress import TaskID
+    from rich.progress import Progress as Bar
     from rich.text import Text
 
     from ingot.cli.job_watch import JobWatch
@@ -30,6 +32,8 @@ _NAME = re.compile(r"`([a-z]\w*)`")
 _flags: dict[str, str] = {}
 _log_streams: list[IO[bytes]] = []  # stderr, where the command that runs logs JSON there
 _jobs: list["JobWatch"] = []  # the one that runs
+_bars: list["Bar"] = []  # the one that is shown
+_drawing = threading.Lock()
 
 
 def safe_text(text: str) -> str:
@@ -114,29 +118,49 @@ def is_interactive() -> bool:
     return sys.stdin.isatty() and sys.stderr.isatty()
 
 
+MoveBar = Callable[[str, float, float | None, str], None]
+"""Called with a stage, how much of it is done, of how much if that is known, and a text."""
+
+
 @contextmanager
-def open_bars() -> Iterator[Callable[[str, int, int, str], None]]:
-    """Yield what moves the bar of a stage (done, of how many, a text), on a terminal only."""
-    if not sys.stderr.isatty():
-        yield lambda *_: None
+def open_bar(*, shown: bool = True) -> Iterator[MoveBar | None]:
+    """Yield what moves the bar of a job; None if stderr is not a terminal or it is not `shown`."""
+    if not (shown and sys.stderr.isatty()):
+        yield None
         return
     from rich.progress import BarColumn, Progress, TextColumn
 
     text = TextColumn("{task.fields[text]}", markup=False)  # names are not trusted
-    columns = (TextColumn("{task.description}"), BarColumn(), text)
-    bars = Progress(*columns, console=stderr_console(), transient=True)
-    tasks: dict[str, TaskID] = {}
+    columns = (TextColumn("{task.description}"), BarColumn(None), text)
+    bar = Progress(*columns, console=stderr_console(), transient=True, expand=True)
+    task = bar.add_task("", total=None, text="")
 
-    def move(stage: str, done: int, total: int, text: str) -> None:
-        bars.start()  # not before there is something to show
-        if stage not in tasks:
-            tasks[stage] = bars.add_task(stage, total=total, text="")
-        bars.update(tasks[stage], completed=done, total=total, text=text)
+    def move(stage: str, done: float, total: float | None, text: str) -> None:
+        with _drawing:
+            bar.start()  # not before there is something to show
+            bar.update(task, description=stage, completed=done, total=total, text=text)
 
+    _bars.append(bar)
     try:
         yield move
     finally:
-        bars.stop()
+        _bars.remove(bar)
+        bar.stop()
+
+
+class OutputAboveBar(io.RawIOBase):
+    """An output that may be the terminal of a bar: text is written above it."""
+
+    def __init__(self, stream: IO[bytes]) -> None:
+        self._stream = getattr(stream, "raw", stream)
+
+    def write(self, data: bytes | bytearray | memoryview, /) -> int | None:  # type: ignore[override]
+        """Erase the bar and write; the next progress draws it again."""
+        with _drawing:
+            for bar in _bars:
+                bar.stop()
+            written: int | None = self._stream.write(data)
+            return written
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -167,16 +191,15 @@ class JobOptions:
 
         with ExitStack() as stack:
             stack.enter_context(drain_on_sigterm())
-            log: IO[bytes] | None = sys.stderr.buffer if self.log_format == "json" else None
-            if self.log_file is not None:
-                log = stack.enter_context(open_log(self.log_file))
-            if log is not None or self.metrics_port is not None:
+            is_logged = self.log_format == "json" or self.log_file is not None
+            if is_logged or self.metrics_port is not None:
                 from ingot.agent.privacy import redact
                 from ingot.cli.job_watch import JobWatch, Watching
                 from ingot.converters.output.monitoring import LogStream
 
-                lines = LogStream(log, "info") if log else None
-                watching = Watching(log=lines, port=self.metrics_port, redact=redact)
+                stream = stack.enter_context(open_log(self.log_file, sys.stderr))
+                log = LogStream(stream, "info") if is_logged else None
+                watching = Watching(log=log, port=self.metrics_port, redact=redact)
                 job = stack.enter_context(JobWatch(name, watching))
                 _jobs.append(job)
                 stack.callback(_jobs.remove, job)
@@ -189,10 +212,13 @@ def tell_job(progress: "Progress") -> None:
         job(progress)
 
 
-def open_log(path: Path) -> IO[bytes]:
-    """Open a file to append lines to; its folder is made."""
+def open_log(path: Path | None, usual: TextIO | None) -> AbstractContextManager[IO[bytes] | None]:
+    """Open a file to append lines to, and make its folder; or the usual output, above a bar."""
     from ingot.converters.output.files import output_errors
 
+    if path is None:
+        stream = getattr(usual, "buffer", None)  # a closed one is None
+        return nullcontext(stream and cast("IO[bytes]", OutputAboveBar(stream)))
     with output_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         return path.open("ab", buffering=0)
@@ -204,8 +230,9 @@ def progress_meter() -> Iterator["Watch"]:
 
     def watch(progress: "Progress") -> None:
         amounts = f"{progress.rows:,} rows, {progress.records:,} records"
-        move(progress.stage, progress.shards_done, progress.shards, amounts)
+        if move:
+            move(progress.stage, progress.shards_done, progress.shards, amounts)
         tell_job(progress)
 
-    with open_bars() as move:
+    with open_bar() as move:
         yield watch

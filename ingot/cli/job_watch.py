@@ -23,7 +23,6 @@ from ingot.converters.progress import (
     is_stopping,
     measure_processes,
     peak_rss,
-    read_measures,
 )
 from ingot.converters.settings import Level
 
@@ -86,7 +85,7 @@ class Pace:
 
     def look(self, moment: float, progress: Progress) -> None:
         """Take the progress as it is now."""
-        self._seen.append((moment, {"rows": progress.rows, **read_measures(progress).amounts}))
+        self._seen.append((moment, {"rows": progress.rows, **progress.measures.amounts}))
         while len(self._seen) > 2 and self._seen[1][0] < moment - _WINDOW:
             self._seen.popleft()
 
@@ -102,7 +101,7 @@ class Pace:
 
     def seconds_left(self, progress: Progress) -> float | None:
         """Return the seconds until all input is read, None if unknown or if it is."""
-        known = read_measures(progress)
+        known = progress.measures
         bytes_left = known.values.get("input_bytes", 0) - known.amounts.get("bytes_read", 0)
         rate = self.rates().get("bytes_read", 0.0)
         return bytes_left / rate if bytes_left > 0 and rate > 0 else None
@@ -246,8 +245,9 @@ class JobWatch:
             self._shown = state
             if is_stopping():
                 self._say("warn", "draining")
-            elif self._watching.progress_lines:
-                self._write("info", "progress", **self._rate_fields(), **self.machine.fields())
+            elif self._watching.log and self._watching.progress_lines:  # whatever its level
+                fields = {**self._rate_fields(), **self.machine.fields()}
+                self._watching.log.write(self._line("info", "progress", fields))
 
     def metrics(self) -> Iterator["Metric"]:
         """Yield every metric with its value, by stage."""
@@ -263,9 +263,7 @@ class JobWatch:
             ("gauge", "values"),
         )
         for kind, attribute in measure_kinds:
-            measures = {
-                stage: getattr(read_measures(one), attribute) for stage, one in stages.items()
-            }
+            measures = {stage: getattr(one.measures, attribute) for stage, one in stages.items()}
             for name in {name: None for one in measures.values() for name in one}:
                 labelled = [((self._job, stage), one.get(name)) for stage, one in measures.items()]
                 text = name.replace("_", " ").capitalize()
@@ -343,7 +341,7 @@ class JobWatch:
         if limit is None:
             return
         rejects = (current.rejects or 0) - (before.rejects or 0)
-        files = [read_measures(one).amounts.get("failed_files", 0) for one in (before, current)]
+        files = [one.measures.amounts.get("failed_files", 0) for one in (before, current)]
         former = self._streak
         good = current.rows - before.rows > rejects or current.records > before.records
         self._streak = 0 if good else former + rejects + int(files[1] - files[0])
@@ -357,7 +355,7 @@ class JobWatch:
         """Return amounts a second of a job that is measured in bytes, and the time left."""
         with self._lock:
             self._follow_pace()
-            if self._now is None or not read_measures(self._now).amounts:
+            if self._now is None or not self._now.measures.amounts:
                 return {}
             rates = {f"{name}_per_sec": rate for name, rate in self._pace.rates().items()}
             return {**rates, "eta_seconds": self._pace.seconds_left(self._now)}
@@ -365,11 +363,6 @@ class JobWatch:
     def _say(self, level: Level, event: str, **fields: object) -> None:
         if self._watching.log:
             self._watching.log.log(self._line(level, event, fields))
-
-    def _write(self, level: Level, event: str, **fields: object) -> None:
-        """Write a line whatever the level of the log."""
-        if self._watching.log:
-            self._watching.log.write(self._line(level, event, fields))
 
     def _line(self, level: Level, event: str, fields: Mapping[str, object]) -> dict[str, object]:
         head = {"level": level, "component": self._job, "event": event}
@@ -399,8 +392,7 @@ class JobWatch:
     def _batch_metrics(self, stages: Mapping[str, Progress]) -> Iterator["Metric"]:
         from prometheus_client.core import HistogramMetricFamily as Histogram
 
-        measured = {stage: read_measures(one).batches for stage, one in stages.items()}
-        batches = {stage: one for stage, one in measured.items() if one}
+        batches = {stage: known for stage, one in stages.items() if (known := one.measures.batches)}
         if batches:
             text = "Milliseconds that a batch took"
             metric = Histogram("ingot_batch_latency_ms", text, labels=("job", "stage"))
@@ -412,7 +404,7 @@ class JobWatch:
 def _progress_fields(progress: Progress) -> dict[str, object]:
     """Return what a line says of the progress."""
     names = ("stage", "shards_done", "shards", "rows", "records", "rejects")
-    known = read_measures(progress)
+    known = progress.measures
     phase = {} if known.phase is None else {"phase": known.phase}
     same = {name: getattr(progress, name) for name in names}
     return {**phase, **same, **known.amounts, **known.values}

@@ -25,7 +25,7 @@ from ingot.converters import progress
 from ingot.converters.errors import ConversionError
 from ingot.converters.output import monitoring
 from ingot.converters.output.monitoring import LogStream, make_registry
-from ingot.converters.progress import JobMeasures, MeasuredProgress, ProcessUse, Progress
+from ingot.converters.progress import JobMeasures, ProcessUse, Progress
 from tests.attack import kills
 
 JOBS = {job.name: job for job in kills.JOBS}
@@ -202,11 +202,11 @@ def far(rows: int, stage: str = "convert") -> Progress:
     return Progress(stage=stage, shards_done=1, shards=4, rows=rows, records=rows, rejects=2)
 
 
-def measured(rows: int, records: int, rejects: int, **amounts: int) -> MeasuredProgress:
+def measured(rows: int, records: int, rejects: int, **amounts: int) -> Progress:
     """A job that measures more than rows."""
     measures = JobMeasures(phase="read", amounts=amounts, values={"input_bytes": 1000})
     known = {"rows": rows, "records": records, "rejects": rejects}
-    return MeasuredProgress(stage="tokens", shards_done=0, shards=4, **known, measures=measures)
+    return Progress(stage="tokens", shards_done=0, shards=4, **known, measures=measures)
 
 
 def watch(log: io.BytesIO | None = None, **more: Any) -> JobWatch:

@@ -1,7 +1,6 @@
 """`ingot lake run`: its options, what it shows while it works, and its summary."""
 
 import os
-import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -18,7 +17,7 @@ from ingot.cli.command import Only, SettingError, command_options, show_parts
 from ingot.cli.console import (
     JobOptions,
     note_line,
-    open_bars,
+    open_bar,
     plain_text,
     print_json,
     print_line,
@@ -59,7 +58,7 @@ def watch_lake(order: LakeOrder, poll: float, *, quiet: bool, as_json: bool) -> 
     from ingot.converters.errors import OutputError, SourceError
     from ingot.converters.progress import (
         WAITING,
-        Progress,
+        ProgressTally,
         TerminatedError,
         raise_if_stopping,
     )
@@ -77,8 +76,7 @@ def watch_lake(order: LakeOrder, poll: float, *, quiet: bool, as_json: bool) -> 
                 if known is None:
                     raise
                 note_line(f"could not read the lake: {error}", "yellow")  # it may come back
-            waits = {"shards_done": 0, "shards": 0, "rows": 0, "records": 0}
-            tell_job(Progress(stage=WAITING, **waits))
+            ProgressTally(tell_job).begin(WAITING, 0)
             raise_if_stopping(poll)
     except TerminatedError:  # the same command goes on, within its budget
         raise
@@ -204,30 +202,22 @@ def _show_progress(*, quiet: bool = False) -> Iterator["Callable[[LakeProgress],
 
     The watch of the job hears it all, also if `quiet`.
     """
-    from ingot.converters.progress import Progress
+    from ingot.converters.progress import ProgressTally
 
-    totals: Counter[str] = Counter(rows=0, records=0, rejects=0)
+    tally = ProgressTally(tell_job, rejects=0)
 
     def listen(progress: "LakeProgress") -> None:
+        tally.begin(progress.stage, progress.whole, progress.done)
         if progress.facts is not None:
             rows, records = Counter(progress.facts.rows), Counter(progress.facts.records)
-            totals.update(rows=rows["read"], records=records["written"])
-            totals.update(rejects=rows["rejected"] + records["rejected"])
-        tell_job(
-            Progress(
-                stage=progress.stage, shards_done=progress.done, shards=progress.whole, **totals
-            )
-        )
-        if quiet:
-            return
-        if sys.stderr.isatty():
-            if progress.whole:
-                move(progress.stage, progress.done, progress.whole, _bar_text(progress))
-        elif line := _progress_line(progress):
+            tally.add(rows["read"], records["written"], rows["rejected"] + records["rejected"])
+        if move:
+            move(progress.stage, progress.done, progress.whole, _bar_text(progress))
+        elif not quiet and (line := _progress_line(progress)):
             style = _STYLES.get(progress.facts.status, "") if progress.facts else ""
             note_line(line, style)
 
-    with open_bars() as move:
+    with open_bar(shown=not quiet) as move:
         yield listen
 
 

@@ -12,10 +12,10 @@ from ingot.cli.command import check_free, command_options, run_job
 from ingot.cli.console import (
     JobOptions,
     note_line,
-    open_bars,
     plain_text,
     print_json,
     print_line,
+    progress_meter,
     safe_text,
     stdout_console,
 )
@@ -62,12 +62,8 @@ def validate_ctr(
     from ingot.converters.recsys.ctr.validation.validator import validate
 
     override = load(featuremap) if featuremap else None
-    with open_bars() as move:
-
-        def watch(done: int, total: int) -> None:
-            move("rows", done, total, f"{done:,} of {total:,}")
-
-        report = validate(folder, given=override, max_shown=max_shown, watch=watch)
+    with progress_meter() as progress:
+        report = validate(folder, given=override, max_shown=max_shown, progress=progress)
     if as_json:
         print_json(report.to_document())
     else:

@@ -144,8 +144,15 @@ def show_monolith_stats(*, where: _Where, hints: StreamHints, as_json: o.Json = 
                     counting.bad(stream.where, part)
                     continue
                 counting.add(part)
-                counts = {"rows": counting.rows, "records": counting.records}
-                watch(Progress(stage="count", shards_done=number, shards=number + 1, **counts))
+                watch(
+                    Progress(
+                        stage="count",
+                        shards_done=number,
+                        shards=number + 1,
+                        rows=counting.rows,
+                        records=counting.records,
+                    )
+                )
     figures = counting.figures()
     print_figures(figures, figure_sections, as_json=as_json, apart=True)
 

@@ -3,24 +3,30 @@
 import os
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ingot.cli.command import command_options, show_parts
-from ingot.cli.console import note_line, open_log, print_error, stderr_console
+from ingot.cli.console import (
+    note_line,
+    open_bar,
+    open_log,
+    print_error,
+    stderr_console,
+)
 from ingot.cli.job_watch import JobWatch, Watching
 from ingot.cli.tokens.display import (
     BuildMeasures,
     BuildSummary,
-    Meter,
+    draw_progress,
     measure_sequential_mbps,
     print_summary,
     summarize_build,
-    token_meter,
 )
 from ingot.converters.errors import ExitCode, SourceError, redact_urls
 from ingot.converters.megatron.messages import BuildMeter, log_event
@@ -121,11 +127,20 @@ def build_tokens(
     with (
         show_parts(),
         _explain_interrupt(),
-        token_meter(shown=progress) as bar,
-        open_log(log_file) if log_file else nullcontext() as file,
+        open_bar(shown=progress) as move,
+        open_log(log_file, sys.stdout) as stream,
     ):
-        log = LogStream(file or bar.log_stream, watching.log_level)
-        with JobWatch("tokens build", _describe_watch(watching, log, bar)) as watch:
+        log = LogStream(stream, watching.log_level)
+        shown = Watching(
+            log=log,
+            port=watching.port if watching.exporter == "prometheus" else None,
+            interval=watching.interval,
+            progress_lines=watching.exporter == "stdout",
+            stall_seconds=watching.stall_seconds,
+            error_streak=watching.error_streak,
+            draw=partial(draw_progress, move) if move else None,
+        )
+        with JobWatch("tokens build", shown) as watch:
             meter = BuildMeter(watch, log.log)
             if keep_order:
                 log_event(meter, "info", "pipeline", "keep_order", said="the order is always kept")
@@ -142,18 +157,6 @@ def build_tokens(
         if not stats.already_done:
             print_summary(stderr_console(), summary)
         _print_result(output_prefix, stats)
-
-
-def _describe_watch(options: WatchOptions, log: LogStream, bar: Meter) -> Watching:
-    return Watching(
-        log=log,
-        port=options.port if options.exporter == "prometheus" else None,
-        interval=options.interval,
-        progress_lines=options.exporter == "stdout",
-        stall_seconds=options.stall_seconds,
-        error_streak=options.error_streak,
-        draw=bar.draw,
-    )
 
 
 def _summarize(

@@ -1,24 +1,20 @@
 """Show a token build on a terminal: the bar while it runs, and its summary at the end."""
 
-import io
 import os
-import sys
-import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Final, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, Final
 
-from ingot.cli.console import plain_text, safe_text, stderr_console
+from ingot.cli.console import MoveBar, plain_text, safe_text
 from ingot.converters.json_yaml import map_leaves
 from ingot.converters.megatron.messages import ERRORS, STAGES, BuildMeter
-from ingot.converters.progress import read_measures
+from ingot.converters.progress import JobMeasures
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.progress import Progress as Bar
 
     from ingot.cli.job_watch import JobState
 
@@ -26,66 +22,24 @@ MB: Final = 1_000_000
 _UNITS: Final = ("", "k", "M", "G", "T", "P")
 _BAR: Final = 24
 _EIGHTHS: Final = "▏▎▍▌▋▊▉"
-_ERASE: Final = "\r\x1b[2K"
 
 
-class Meter(NamedTuple):
-    """What draws the bar, and an output that does not write into it; None if there is none."""
-
-    draw: "Callable[[JobState], None] | None" = None
-    log_stream: IO[bytes] | None = None
-
-
-@contextmanager
-def token_meter(*, shown: bool = True) -> Iterator[Meter]:
-    """Show the progress bar of a build, on stderr and only if that is a terminal."""
-    if not (shown and sys.stderr.isatty()):
-        yield Meter()
-        return
-    from rich.progress import BarColumn, TextColumn
-    from rich.progress import Progress as Bar
-
-    amounts = TextColumn("{task.fields[amounts]}")
-    bar = Bar(
-        *(TextColumn("{task.description}"), BarColumn(None), amounts),
-        console=stderr_console(),
-        auto_refresh=False,
-        transient=True,
-        expand=True,
-        redirect_stdout=False,
-        redirect_stderr=False,
-    )
-    task, lock = bar.add_task("", total=None, amounts=""), threading.Lock()
-
-    def draw(state: "JobState") -> None:
-        measures, trouble = read_measures(state.progress), state.trouble
-        total = measures.values["input_bytes"] if measures.phase == "read" else None
-        done = measures.amounts["bytes_read"] if measures.phase == "read" else 0.0
-        name = f"[red]{trouble.alarm}[/]" if trouble else measures.phase or "start"
-        with lock:
-            bar.start()
-            bar.update(
-                task,
-                total=total or None,
-                completed=min(done, total or done),
-                description=name,
-                amounts=progress_text(state),
-            )
-            bar.refresh()
-
-    above = _OutputAboveBar(bar, lock) if sys.stdout.isatty() else None
-    try:
-        yield Meter(draw, cast("IO[bytes] | None", above))
-    finally:
-        with lock:
-            bar.stop()
+def draw_progress(move: MoveBar, state: "JobState") -> None:
+    """Draw how far a build is: bytes of its input while it reads, else what it does."""
+    measures = state.progress.measures if state.progress else JobMeasures()
+    trouble = state.trouble
+    is_reading = measures.phase == "read"
+    total = measures.values["input_bytes"] if is_reading else 0
+    done = min(measures.amounts["bytes_read"], total) if is_reading else 0
+    name = f"[red]{trouble.alarm}[/]" if trouble else measures.phase or "start"
+    move(name, done, total or None, progress_text(state))
 
 
 def progress_text(state: "JobState") -> str:
     """Return amounts, rates and the time left; nothing before there is any progress."""
     if state.progress is None:
         return ""
-    known = read_measures(state.progress)
+    known = state.progress.measures
     parts = [
         _bytes_of_total(known.amounts["bytes_read"], known.values["input_bytes"]),
         f"{amount_text(state.progress.rows)} records",
@@ -97,15 +51,15 @@ def progress_text(state: "JobState") -> str:
     return "  ".join(parts)
 
 
-def amount_text(number: float) -> str:
-    """Return a number in four or five characters: 999, 1.23k, 12.3M."""
+def amount_text(number: float, gap: str = "") -> str:
+    """Return a number in four or five characters: 999, 1.23k, 12.3M; a gap before the unit."""
     power = 0
     while number >= 999.5 and power < len(_UNITS) - 1:
         number, power = number / 1000, power + 1
     if not power:
-        return f"{number:.0f}"
+        return f"{number:.0f}{gap}"
     digits = 2 if number < 9.995 else 1 if number < 99.95 else 0
-    return f"{number:.{digits}f}{_UNITS[power]}"
+    return f"{number:.{digits}f}{gap}{_UNITS[power]}"
 
 
 def clock_text(seconds: float) -> str:
@@ -113,23 +67,6 @@ def clock_text(seconds: float) -> str:
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
-
-
-class _OutputAboveBar(io.RawIOBase):
-    """Standard output of a terminal whose last line is a bar: text is written above it."""
-
-    def __init__(self, bar: "Bar", lock: threading.Lock) -> None:
-        self._bar = bar
-        self._lock = lock
-        self._out = cast("IO[bytes]", getattr(sys.stdout.buffer, "raw", sys.stdout.buffer))
-
-    def write(self, data: bytes | bytearray | memoryview, /) -> int | None:  # type: ignore[override]
-        """Erase the bar and write; the next progress draws it again."""
-        with self._lock:
-            if self._bar.live.is_started:
-                self._bar.console.file.write(_ERASE)
-                self._bar.console.file.flush()
-            return self._out.write(data)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -337,9 +274,7 @@ def _share_text(share: float | None, disk_mbps: float | None) -> str:
 
 
 def _bytes_text(number: int) -> str:
-    short = amount_text(number)
-    digits = short.rstrip("".join(_UNITS))
-    return f"{digits} {short[len(digits) :]}B"
+    return f"{amount_text(number, ' ')}B"
 
 
 def _seconds_text(seconds: float) -> str:

@@ -1,8 +1,8 @@
 """How a gate's figure is written."""
 
-from ingot.agent.judging.sample_gates import share_text
+from ingot.converters.output.figures import format_share
 
 
 def test_a_share_is_never_rounded_up_to_its_limit() -> None:
-    assert share_text(9799, 10000) == "9799/10000 (97.9 %)"
-    assert share_text(0, 0) == "0/0"
+    assert format_share(9799, 10000) == "9799/10000 (97.9 %)"
+    assert format_share(0, 0) == "0/0"

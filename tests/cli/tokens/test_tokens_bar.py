@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from ingot.cli.console import open_bar
 from ingot.cli.job_watch import JobState
 from ingot.cli.tokens.display import (
     BuildMeasures,
@@ -26,28 +27,40 @@ from ingot.cli.tokens.display import (
     clock_text,
     print_summary,
     progress_text,
-    token_meter,
 )
-from ingot.converters.progress import JobMeasures, MeasuredProgress
+from ingot.converters.progress import JobMeasures, Progress
 
+JOB = """
+import sys
+from ingot.cli.console import open_bar, open_log
+from ingot.converters.output.monitoring import LogStream
+
+with open_bar() as move, open_log(None, sys.stdout) as stream:
+    log = LogStream(stream, "info")
+    for number in range(4):
+        move("scan" if number < 2 else "write", number, 4, f"{number} rows")
+        for event in ("first", "second"):
+            log.write({"level": "info", "component": "job", "event": f"{event} {number}"})
+"""
 BUILD = """
 import sys, threading
+from ingot.cli.console import open_bar, open_log
 from ingot.cli.job_watch import JobWatch, Watching
-from ingot.cli.tokens.display import token_meter
+from ingot.cli.tokens.display import draw_progress
 from ingot.converters.megatron.messages import BuildMeter, log_event
 from ingot.converters.output.monitoring import LogStream
 
-with token_meter(shown=sys.argv[1] == "bar") as bar:
+with open_bar(shown=sys.argv[1] == "bar") as move, open_log(None, sys.stdout) as stream:
     drawn = threading.Event()
-    if bar.draw:
+    if move:
         def draw(state):
-            bar.draw(state)
+            draw_progress(move, state)
             if state.progress and state.progress.rows:
                 drawn.set()
     else:
         draw = None
         drawn.set()
-    log = LogStream(bar.log_stream, "warn")
+    log = LogStream(stream, "warn")
     with JobWatch("tokens build", Watching(log=log, progress_lines=False, draw=draw)) as watch:
         meter = BuildMeter(watch, log.log)
         meter({"kind": "plan", "bytes": 4_000_000_000, "files": 4, "units": 8})
@@ -69,18 +82,18 @@ def state(
         values={"input_bytes": total},
     )
     amounts = {"rows": 12_345, "records": 12_000, "shards_done": 1, "shards": 8}
-    now = MeasuredProgress(stage="tokens", **amounts, measures=measures)
+    now = Progress(stage="tokens", **amounts, measures=measures)
     return JobState(now, {"tokens": 1_234_567.8}, left, None)
 
 
-def shown(word: str, width: int, *, stdout: int | None = None) -> str:
-    """All that a build writes to a terminal."""
+def shown(word: str, width: int, *, stdout: int | None = None, code: str = BUILD) -> str:
+    """All that a job writes to a terminal."""
     master, slave = pty.openpty()
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, width, 0, 0))
     sizes = ("COLUMNS", "LINES", "NO_COLOR")
     environment = {n: v for n, v in os.environ.items() if n not in sizes} | {"TERM": "xterm"}
     process = subprocess.Popen(
-        [sys.executable, "-c", BUILD, word],
+        [sys.executable, "-c", code, word],
         stdin=slave,
         stdout=slave if stdout is None else stdout,
         stderr=slave,
@@ -131,6 +144,15 @@ def test_the_bar_is_one_line_and_the_log_stands_above_it(width: int) -> None:
 
 
 @pytest.mark.more
+@pytest.mark.parametrize("width", [20, 80])
+def test_the_bar_of_any_job_is_drawn_again_below_the_log(width: int) -> None:
+    seen = shown("", width, code=JOB)
+    assert all(f"{number} rows" in seen for number in range(4))
+    events = [json.loads(one)["event"] for one in lines_left(seen) if one.strip()]
+    assert events == [f"{event} {number}" for number in range(4) for event in ("first", "second")]
+
+
+@pytest.mark.more
 def test_without_the_bar_there_is_the_log_only() -> None:
     seen = shown("none", 80)
     assert json.loads(seen)["event"] == "batch_decode_failed"
@@ -146,9 +168,8 @@ def test_a_log_that_goes_to_a_file_has_no_bar_in_it(tmp_path: Path) -> None:
 
 
 def test_no_bar_where_there_is_no_terminal(capfd: pytest.CaptureFixture[str]) -> None:
-    with token_meter() as meter:
-        assert meter.draw is None
-        assert meter.log_stream is None
+    with open_bar() as move:
+        assert move is None
     assert capfd.readouterr() == ("", "")
 
 

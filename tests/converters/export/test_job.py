@@ -317,8 +317,8 @@ def test_a_long_export_says_how_far_it_is(said, make_result, tmp_path):
     folder = make_result([said(f"user: {n}?", f"assistant: {n}!") for n in range(1_001)])
     seen = []
     export(folder, "swift", tmp_path / "out", progress=seen.append)
-    assert [(one.stage, one.records, one.shards) for one in seen] == [
-        ("check", 0, 1),
-        *(("count", 0, 1), ("count", 1_000, 1)),
-        *(("write", 0, 1), ("write", 1_000, 1)),
+    assert [(one.stage, one.records, one.shards_done) for one in seen] == [
+        *(("check", 0, 0), ("check", 0, 1)),
+        *(("count", 0, 0), ("count", 1_000, 0), ("count", 1_001, 1)),
+        *(("write", 0, 0), ("write", 1_000, 0), ("write", 1_001, 1)),
     ]

@@ -13,7 +13,7 @@ from ingot.converters.megatron.messages import (
     MessageSummary,
     log_event,
 )
-from ingot.converters.progress import Progress, read_measures
+from ingot.converters.progress import Progress
 
 PLAN = {"kind": "plan", "bytes": 1000, "files": 2, "units": 3}
 
@@ -37,16 +37,14 @@ def test_amounts_add_up_over_workers() -> None:
     last = shown(PLAN, one, {**one, "worker": 3}, {"kind": "count", "reader_seconds": 0.5})[-1]
     assert (last.rows, last.records, last.rejects, last.shards_done, last.shards) == (2, 4, 6, 8, 3)
     amounts = {name: 2 * n for n, name in enumerate(COUNTERS[4:], 5)}
-    assert read_measures(last).amounts == amounts | {
-        "reader_seconds": amounts["reader_seconds"] + 0.5
-    }
-    assert (last.stage, read_measures(last).phase) == ("tokens", "start")
+    assert last.measures.amounts == amounts | {"reader_seconds": amounts["reader_seconds"] + 0.5}
+    assert (last.stage, last.measures.phase) == ("tokens", "start")
 
 
 def test_nothing_is_shown_before_it_is_known_what_there_is_to_do() -> None:
     begun = {"kind": "count", "tokens": 5}
     (one,) = shown(begun, PLAN)
-    known = read_measures(one)
+    known = one.measures
     assert known.amounts["tokens"] == 5
     assert (known.values["input_bytes"], known.values["input_files"]) == (1000, 2)
 
@@ -61,9 +59,9 @@ def test_queues_are_summed_over_workers_and_end_with_a_phase() -> None:
         {"kind": "phase", "phase": "merge"},
     )
     names = ("queue_depth_reader", "queue_depth_tok")
-    depths = [tuple(read_measures(one).values[name] for name in names) for one in seen]
+    depths = [tuple(one.measures.values[name] for name in names) for one in seen]
     assert depths == [(0, 0), (0, 0), (3, 1), (12, 10), (5, 6), (0, 0)]
-    assert [read_measures(one).phase for one in seen[-2:]] == ["read", "merge"]
+    assert [one.measures.phase for one in seen[-2:]] == ["read", "merge"]
 
 
 def test_lines_of_the_log_go_to_the_log_and_batches_are_timed() -> None:

@@ -72,7 +72,7 @@ _PARTS: Columns[PartFigures] = {
 def _dense_columns(rows: int) -> Columns[DenseFigures]:
     return {
         "dense": lambda one: one.name,
-        "missing": lambda one: _share_text(one.missing, rows),
+        "missing": lambda one: format_known(format_percent, share_of(one.missing, rows)),
         "not finite": lambda one: format_count(one.nonfinite),
         "least": lambda one: format_measure(one.least),
         "largest": lambda one: format_measure(one.most),
@@ -84,7 +84,7 @@ def _sparse_columns(rows: int) -> Columns[SparseFigures]:
     return {
         "sparse": lambda one: one.name,
         "distinct": lambda one: format_count(one.distinct),
-        "missing": lambda one: _share_text(one.missing, rows),
+        "missing": lambda one: format_known(format_percent, share_of(one.missing, rows)),
         "rare": lambda one: format_known(format_count, one.rare),
         "max id": lambda one: format_count(one.max_id),
     }
@@ -101,11 +101,6 @@ def _covered_by(ids: int) -> Callable[[SparseFigures], str]:
 
 def _power_text(ids: int) -> str:
     return f"{ids // 10**6} M" if ids >= 10**6 else f"{ids // 1000} k" if ids >= 1000 else str(ids)
-
-
-def _share_text(missing: int | None, rows: int) -> str:
-    """Return the share of rows, "" where it is unknown."""
-    return "" if missing is None else format_percent(share_of(missing, rows))
 
 
 def _top_ids_text(top: tuple[Frequent, ...], rare: str | None) -> str:

@@ -35,7 +35,7 @@ from ingot.converters.output.files import (
     sync_path,
 )
 from ingot.converters.output.identity import CommittedResult, RunIdentity, existing_result
-from ingot.converters.progress import Clock, Progress, Watch, peak_rss, usable_cores
+from ingot.converters.progress import Clock, ProgressTally, Watch, peak_rss, usable_cores
 from ingot.converters.recsys.criteo.contract import (
     KINDS,
     Selection,
@@ -186,7 +186,7 @@ def materialize(
             return done
         with output_errors(staged.work):
             workers = threads or usable_cores()
-            run = _Run(selection, config, staged, workers, progress or (lambda _: None))
+            run = _Run(selection, config, staged, workers, ProgressTally(progress))
             return run.run(identity, tables or staged.work)
 
 
@@ -199,17 +199,16 @@ class _Run:
         config: Config,
         staged: StagedResult,
         threads: int,
-        watch: Watch,
+        tally: ProgressTally,
     ) -> None:
         self._selection, self._parameters = selection, config.parameters
-        self._staged, self._watch, self._threads = staged, watch, threads
+        self._staged, self._tally, self._threads = staged, tally, threads
         self._frequencies: Frequencies | None = None
         if config.collect:
             self._frequencies = Frequencies(self._parameters.num_embeddings)
             shutil.rmtree(staged.result)  # counts of finished parts are not kept
             staged.result.mkdir()
         self._clock = Clock()
-        self._rows = 0
 
     def run(self, identity: RunIdentity, tables_folder: Path) -> CommittedResult:
         self._clock.start("tables")
@@ -221,12 +220,13 @@ class _Run:
         check_room(self._staged.work, 4 * rows * sum(self._parameters.sizes), "ids")
         with ThreadPoolExecutor(1, "hash") as hashing, ThreadPoolExecutor(self._threads) as pool:
             hashes = []
-            for number, one in enumerate(stretches):
-                self._tell(number)
+            self._tally.begin("write", len(stretches))
+            for one in stretches:
                 path = result / multi_hot_name(one.part)
                 if one in pending:
-                    self._write(path, one.arrays[_SPARSE], tables, pool, number)
+                    self._write(path, one.arrays[_SPARSE], tables, pool)
                 hashes.append(hashing.submit(file_entry, result, Path(path.name)))
+                self._tally.add(0, done=1)
             for array in (array for one in stretches for array in one.arrays[:_SPARSE]):
                 link_file(array.path, result / array.path.name)
             if self._frequencies is not None:
@@ -235,14 +235,8 @@ class _Run:
             known = [*(entry.result() for entry in hashes), *known_files(self._selection)]
             return self._commit(identity, known)
 
-    def _tell(self, done: int) -> None:
-        shards, rows = len(self._selection.stretches), self._rows
-        self._watch(
-            Progress(stage="write", shards_done=done, shards=shards, rows=rows, records=rows)
-        )
-
     def _write(
-        self, path: Path, array: StoredArray, tables: Tables, pool: ThreadPoolExecutor, number: int
+        self, path: Path, array: StoredArray, tables: Tables, pool: ThreadPoolExecutor
     ) -> None:
         sizes = self._parameters.sizes
         step = max(1, _VALUES // sum(sizes))
@@ -268,8 +262,7 @@ class _Run:
                 take_modulo(columns, self._parameters.num_embeddings)
                 for _ in pool.map(widen, order):
                     pass
-                self._rows += count
-                self._tell(number)
+                self._tally.add(count)
         sync_path(unfinished)  # under its name it is taken for finished, also after a power cut
         unfinished.rename(path)
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from ingot.converters.errors import ConversionError, OutputError, SourceError
 from ingot.converters.json_yaml import json_digest
@@ -23,7 +23,7 @@ from ingot.converters.output.files import (
 from ingot.converters.output.identity import CommittedResult, RunIdentity, existing_result
 from ingot.converters.output.pieces import Phases, find_piece, take_file
 from ingot.converters.output.sharding import WHOLE, Spread
-from ingot.converters.progress import Clock, RowProgress, TerminatedError, Watch, peak_rss
+from ingot.converters.progress import Clock, ProgressTally, TerminatedError, Watch, peak_rss
 from ingot.converters.recsys.criteo.contract import KEYS, REJECTS, STATS
 from ingot.converters.recsys.criteo.preprocess.inputs import Inputs, run_identity
 from ingot.converters.recsys.criteo.preprocess.part_pieces import (
@@ -76,7 +76,7 @@ def preprocess(
         if done := existing_result(staged):
             return done
         with output_errors(staged.work):
-            run = _Run(inputs, settings, identity, staged, progress or (lambda _: None), spread)
+            run = _Run(inputs, settings, identity, staged, ProgressTally(progress), spread)
             if not spread.is_any:
                 run.take_up(resume=resume)
             try:
@@ -95,7 +95,7 @@ class _Run:
         settings: Settings,
         identity: RunIdentity,
         staged: StagedResult,
-        watch: Watch,
+        tally: ProgressTally,
         spread: Spread,
     ) -> None:
         # In other processes a piece has one thread.
@@ -103,7 +103,7 @@ class _Run:
         if not self._here:
             spread = replace(spread, workers=spread.workers or settings.workers)
         self._inputs, self._settings, self._identity = inputs, settings, identity
-        self._staged, self._progress = staged, RowProgress(watch)
+        self._staged, self._tally = staged, tally
         # The first so many parts are shuffled together.
         self._shuffled = 0 if settings.shuffle_seed is None else inputs.shuffled
         self._task = StepTask(
@@ -115,7 +115,7 @@ class _Run:
             shuffled=self._shuffled,
             alone=not spread.is_any,
         )
-        self._phases = Phases(spread, staged.place, 4 if self._shuffled else 3, self._progress.show)
+        self._phases = Phases(spread, staged.place, 4 if self._shuffled else 3, tally)
         self._clock = Clock()
         self._notes = [*staged.notes, *inputs.notes]
         self._broken_off = False
@@ -177,15 +177,20 @@ class _Run:
     def _do(self, step: str, sizes: list[int]) -> list[Any]:
         """Do a step for parts or columns of these sizes, the last one first where it is `write`."""
         self._clock.start(step)
-        self._progress.begin(step, len(sizes))
         tasks = [replace(self._task, step=step, number=number) for number in range(len(sizes))]
         work = partial(do_step, report=self._tell) if self._here else do_step
+
+        def count_rows(task: StepTask, piece: dict[str, Any]) -> int:
+            if step == "read":
+                return cast("int", piece["facts"]["rows"])
+            return sizes[task.number] if piece else 0  # the order of a shuffle is no column
+
         if step == "columns" and self._here:
             with self._column_threads() as pool:
-                return self._phases.run(step, work, tasks, sizes, pool)
+                return self._phases.run(step, work, tasks, sizes, count_rows, pool)
         if step == "write":  # so that what follows in the order of the rows can be deleted
-            return self._phases.run(step, work, tasks[::-1], sizes[::-1])[::-1]
-        return self._phases.run(step, work, tasks, sizes)
+            return self._phases.run(step, work, tasks[::-1], sizes[::-1], count_rows)[::-1]
+        return self._phases.run(step, work, tasks, sizes, count_rows)
 
     @contextmanager
     def _column_threads(self) -> Iterator[ThreadPoolExecutor]:
@@ -203,7 +208,7 @@ class _Run:
     def _tell(self, rows: int) -> None:
         if self._broken_off:
             raise TerminatedError
-        self._progress.add(rows)
+        self._tally.add(rows)
 
     def _check_rows(self, facts: Sequence[PartFacts], rejects: Sequence[Path]) -> None:
         with_facts = zip(self._inputs.parts, facts, strict=True)

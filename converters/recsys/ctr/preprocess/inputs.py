@@ -1,9 +1,8 @@
 """The raw files that a build reads, and what decides the bytes of the build."""
 
 import hashlib
-from collections import Counter
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from itertools import accumulate, groupby
 from pathlib import Path
 from typing import BinaryIO, Final
@@ -16,7 +15,7 @@ from ingot.converters.errors import FeaturemapError, IngotError, Problem, Source
 from ingot.converters.output.difference import describe_difference
 from ingot.converters.output.files import InputEntry, InputStamp
 from ingot.converters.output.identity import RunIdentity
-from ingot.converters.progress import Progress, Watch
+from ingot.converters.progress import ProgressTally
 from ingot.converters.recsys.ctr.contract import Profile
 from ingot.converters.recsys.ctr.featuremap import FeatureMap, load, to_document
 from ingot.converters.recsys.ctr.preprocess import aliccp
@@ -97,16 +96,16 @@ class Aliccp:
 
     def feed(
         self, collector: Collector, featuremap: FeatureMap, piece: InputPiece
-    ) -> Iterator[tuple[str, Rows]]:
-        """Read a piece into a collector; gives a stage and the rows after each block."""
+    ) -> Iterator[Rows]:
+        """Read a piece into a collector; gives the rows after each block."""
         if piece.role == "common":
             for rows in self._rows(piece, aliccp.COMMON, _fields(featuremap, 1), collector):
                 collector.add_common(rows)
-                yield "common features", rows
+                yield rows
         else:
             for rows in self._rows(piece, aliccp.SKELETON, _fields(featuremap, 0), collector):
                 collector.add_rows(rows)
-                yield "rows", rows
+                yield rows
 
     def _rows(
         self, piece: InputPiece, layout: aliccp.Layout, fields: aliccp.Fields, collector: Collector
@@ -161,14 +160,14 @@ class PlainTable:
 
     def feed(
         self, collector: Collector, featuremap: FeatureMap, piece: InputPiece
-    ) -> Iterator[tuple[str, Rows]]:
-        """Read a piece into a collector; gives a stage and the rows after each block."""
+    ) -> Iterator[Rows]:
+        """Read a piece into a collector; gives the rows after each block."""
         found = collector.found
         for block in read_table(self.table, featuremap, piece.files, piece.first):
             rows = encode_block(block, found.tokens, found.entities.names)
             found.kinds |= block.kinds
             collector.add_rows(rows)
-            yield "rows", rows
+            yield rows
 
 
 Inputs = Aliccp | PlainTable
@@ -176,24 +175,21 @@ Inputs = Aliccp | PlainTable
 
 @dataclass(frozen=True)
 class Order:
-    """What is built; `watch` hears of the rows that this process reads and writes."""
+    """What is built; `tally` counts the rows that this process reads and writes."""
 
     inputs: Inputs
     featuremap: FeatureMap
-    watch: Watch | None = None
-    read: Counter[str] = field(default_factory=Counter)  # by stage, and those of them rejected
+    tally: ProgressTally | None = None  # None in other processes
 
     @property
     def where(self) -> str:
         """Where the raw files are."""
         return ", ".join(self.inputs.places().values())
 
-    def tell(self, stage: str, rows: int, whole: int = 0) -> None:
-        """Tell how many rows are done, of how many if that is known."""
-        if self.watch is not None:
-            far = {"rows": rows, "records": rows, "rejects": self.read["rejected"]}
-            done = rows if whole else 0
-            self.watch(Progress(stage=stage, shards_done=done, shards=whole, **far))
+    def add(self, rows: int, rejects: int = 0) -> None:
+        """Count rows that this process has done."""
+        if self.tally is not None:
+            self.tally.add(rows, rejects=rejects)
 
 
 def _contradiction_error(pointer: str, expected: str, got: str) -> FeaturemapError:

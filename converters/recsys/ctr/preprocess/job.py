@@ -17,7 +17,7 @@ from ingot.converters.output.files import check_unchanged, encode_json, output_e
 from ingot.converters.output.identity import STATS, CommittedResult, existing_result
 from ingot.converters.output.pieces import Phases, do_piece, piece_name, take_file
 from ingot.converters.output.sharding import WHOLE, Spread, part_of_job
-from ingot.converters.progress import Clock, Watch, peak_rss
+from ingot.converters.progress import Clock, ProgressTally, Watch, peak_rss
 from ingot.converters.recsys.ctr.contract import SPLITS
 from ingot.converters.recsys.ctr.featuremap import FeatureMap, dump, to_document
 from ingot.converters.recsys.ctr.preprocess.encoder import FeatureSums, LabelSums
@@ -103,31 +103,33 @@ def _do_phases(
     progress: Watch | None,
 ) -> dict[str, Json]:
     """Make everything of a result but stats.json, of which the content is returned."""
-    work, watch = staged.work, progress or (lambda _: None)
+    work = staged.work
     with output_errors(work):
         for name in (_SCAN, WRITE):
             (work / name).mkdir(exist_ok=True)
         if not part_of_job(spread.shard):  # nobody else works there
             for draft in (*work.glob(".*"), *work.glob("*/.*")):
                 shutil.rmtree(draft, ignore_errors=True)
-    # This process shows its rows, others the pieces that are done.
     here = spread.runner == "local"
-    order = Order(inputs, featuremap, watch if here else None)
-    phases = Phases(spread, staged.place, 2, watch if not here else lambda _: None)
+    tally = ProgressTally(progress, rejects=0 if here else None)
+    order = Order(inputs, featuremap, tally if here else None)
+    phases = Phases(spread, staged.place, 2, tally)
     clock.start(_SCAN)
     pieces = enumerate(inputs.pieces(featuremap, PIECE_BYTES))
     scans = [ScannedPiece(work / _SCAN / piece_name(at), piece, {}) for at, piece in pieces]
     sizes = [one.piece.size for one in scans]
-    found = phases.run(_SCAN, partial(_scan_piece, order), scans, sizes)
+    found = phases.run(
+        _SCAN, partial(_scan_piece, order), scans, sizes, lambda _, piece: piece["lines"]
+    )
     scanned = [replace(one, document=document) for one, document in zip(scans, found, strict=True)]
     clock.start(_FIT)
     fitted = do_piece(work / _FIT, partial(fit_pieces, order, known, scanned))
     stats = load_json(work / _FIT / STATS, own=True)
-    order.read["rejected"] = stats["rows"]["rejected"]
     clock.start(WRITE)
     tasks = plan_files(work, scanned, fitted["shifts"])
     sizes = [task.rows for task in tasks]
-    written = phases.run(WRITE, partial(write_file, order, work / _FIT), tasks, sizes)
+    write = partial(write_file, order, work / _FIT)
+    written = phases.run(WRITE, write, tasks, sizes, lambda task, _: task.rows)
     _take_files(work / _FIT, staged.result, tasks)
     return {**stats, "splits": _sum_splits(featuremap, tasks, written, fitted)}
 
@@ -141,16 +143,14 @@ def _collect_rows(order: Order, piece: InputPiece, draft: Path) -> dict[str, Jso
     lines, good = 0, False
     with unchanged_files(piece.entries), Collector(draft, order.featuremap) as collector:
         rejects = collector.rejects
-        for stage, rows in order.inputs.feed(collector, order.featuremap, piece):
+        for rows in order.inputs.feed(collector, order.featuremap, piece):
             lines += rows.read
             good = good or len(rows.rows) > 0
             if piece.is_start and not good and lines >= _ENOUGH:
                 said = f"none of the first {lines:,} rows of a file can be read"
                 hint = "is each file given under its own option?"
                 raise ConversionError(order.where, said + rejects.first_lines(), hint)
-            order.read[stage] += rows.read
-            order.read["rejected"] += 0 if piece.role == "common" else len(rows.rejects)
-            order.tell(stage, order.read[stage])
+            order.add(rows.read, 0 if piece.role == "common" else len(rows.rejects))
     return {"lines": lines, **collector.found.save(draft / CODES)}
 
 

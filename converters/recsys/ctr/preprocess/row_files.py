@@ -155,8 +155,6 @@ class FileTask:
     split: int
     name: str
     parts: list[_FilePart]
-    before: int  # rows of the files before it
-    whole: int  # rows of all files
 
     @property
     def rows(self) -> int:
@@ -168,7 +166,6 @@ def plan_files(work: Path, scanned: Sequence[ScannedPiece], shifts: list[int]) -
     """Say which rows of pieces are in each file of the result."""
     room = GROUP_ROWS * GROUPS_PER_FILE
     tasks: list[FileTask] = []
-    whole, before = sum(sum(one.document["rows"]) for one in scanned), 0
     for split, split_name in enumerate(SPLITS):
         ends = [0, *accumulate(one.document["rows"][split] for one in scanned)]
         for first in range(0, max(1, ends[-1]), room):
@@ -186,8 +183,7 @@ def plan_files(work: Path, scanned: Sequence[ScannedPiece], shifts: list[int]) -
             ]
             name = f"{split_name}/part-{first // room:05d}.parquet"
             folder = work / WRITE / piece_name(len(tasks))
-            tasks.append(FileTask(folder, split, name, parts, before, whole))
-            before += last - first
+            tasks.append(FileTask(folder, split, name, parts))
     return tasks
 
 
@@ -212,7 +208,7 @@ def _write_rows(order: Order, fitted: Path, task: FileTask, draft: Path) -> dict
             for some in read_spool(spool, fields, rows.step, part.start, part.stop):
                 shifted = replace(some, rows=some.rows + part.shift)
                 file.write(rows.encode(task.split, shifted, codes))
-                order.tell(WRITE, task.before + file.rows, task.whole)
+                order.add(len(some.rows))
     features = {name: one.sums.to_document() for name, one in encoders.items()}
     return {"labels": rows.labels.to_json(), "features": features}
 

@@ -112,7 +112,7 @@ def _covered_text(vocabulary: dict[str, int]) -> str:
 def _new_text(vocabulary: dict[str, int], name: str) -> str:
     """Return a share of the tokens that an earlier build did not have, "" without any."""
     new, count = vocabulary.get("new_tokens"), vocabulary.get(name)
-    return format_percent(count / new) if new and count is not None else ""
+    return format_known(format_percent, share_of(count, new or 0))
 
 
 def render_stats_page(folder_figures: Figures) -> str:

@@ -8,7 +8,6 @@ them. One vocabulary at a time is in memory.
 """
 
 import json
-from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Final
@@ -18,6 +17,7 @@ import pyarrow as pa
 
 from ingot.converters.columnar.batch_checks import text_mask
 from ingot.converters.errors import FeaturemapError, SourceError
+from ingot.converters.progress import ProgressTally, Watch
 from ingot.converters.recsys.ctr import contract, featuremap
 from ingot.converters.recsys.ctr.contract import Profile
 from ingot.converters.recsys.ctr.featuremap import FeatureMap
@@ -51,8 +51,6 @@ from ingot.converters.recsys.ctr.validation.row_rules import (
     check_row_ids,
 )
 
-Watch = Callable[[int, int], None]  # hears how many rows are looked at, and how many there are
-
 _NO_PROFILE: Final = (
     "the files carry no profile (Parquet metadata ingot.ctr): another writer's, checked against "
     "the contract's text alone; a hybrid's tail ids are taken in either place"
@@ -65,7 +63,7 @@ def validate(
     *,
     given: FeatureMap | None = None,
     max_shown: int = 3,
-    watch: Watch = lambda _done, _all: None,
+    progress: Watch | None = None,
 ) -> Report:
     """Check every rule of the contract."""
     files = processed_folder.find_folder(root)
@@ -85,7 +83,7 @@ def validate(
         findings.skip("R7.1", "another featuremap was given")
     profile = _check_profiles(schemas, used, findings)
     _note_skipped(used, profile, findings)
-    counts = _Validation(files, used, profile, findings, watch).run(schemas)
+    counts = _Validation(files, used, profile, findings, ProgressTally(progress)).run(schemas)
     return Report(
         folder=str(root),
         profile=asdict(profile) if profile else None,
@@ -179,13 +177,12 @@ class _Validation:
         used: FeatureMap | None,
         profile: Profile | None,
         findings: Findings,
-        watch: Watch,
+        tally: ProgressTally,
     ) -> None:
         self._files, self._featuremap, self._profile = files, used, profile
-        self._found, self._watch = findings, watch
+        self._found, self._tally = findings, tally
         self._entities = Entities(featuremap=used or FeatureMap(features=()), findings=findings)
         self._features: list[FeatureRules] = []
-        self._done = self._total = 0
 
     def run(self, schemas: dict[Part, pa.Schema]) -> dict[str, SplitCounts]:
         root, findings = self._files.root, self._found
@@ -201,7 +198,7 @@ class _Validation:
             vocabulary = vocabularies.get(one.name)
             head_size = vocabulary.kept if vocabulary else None
             self._features.append(FeatureRules(one, profile, head_size, findings))
-        self._total = sum(processed_folder.read_row_count(part) for part in schemas)
+        self._tally.begin("rows", len(schemas))
         counts = {split: self._check_split(split, usable) for split in contract.SPLITS}
         check_row_ids([one for one in usable if contract.ROW_ID in usable[one]], findings)
         if featuremap and profile:
@@ -225,6 +222,7 @@ class _Validation:
         for part in self._files.parts.get(split, ()):
             if part in usable:
                 self._check_part(part, usable[part], rules, counts)
+                self._tally.add(0, done=1)
         return counts
 
     def _check_part(
@@ -247,8 +245,7 @@ class _Validation:
                 if contract.ENTITY_ID in usable:
                     self._check_entities(part.split, batch.column(contract.ENTITY_ID), start)
                 counts.add(batch.num_rows, columns)
-                self._done += batch.num_rows
-                self._watch(self._done, self._total)
+                self._tally.add(batch.num_rows)
                 row = first + batch.num_rows
         except SourceError as error:
             problem = f"from here on it {error.problem}"

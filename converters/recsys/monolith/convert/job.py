@@ -6,7 +6,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path, PurePosixPath
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from ingot import __version__
 from ingot.converters.errors import OutputError, SourceError
@@ -22,7 +22,7 @@ from ingot.converters.output.files import (
 from ingot.converters.output.identity import ALREADY_DONE, RunIdentity
 from ingot.converters.output.pieces import Phases, piece_name, take_file
 from ingot.converters.output.sharding import WHOLE, Spread
-from ingot.converters.progress import Clock, RowProgress, Watch, peak_rss
+from ingot.converters.progress import Clock, ProgressTally, Watch, peak_rss
 from ingot.converters.recsys.monolith.convert.settings import Counts, Settings, Target
 from ingot.converters.recsys.monolith.convert.stream_pieces import (
     Columns,
@@ -150,16 +150,16 @@ def convert(
     ):
         problem = "is one stream, which `shard`, `runner` and `workers` do not divide"
         raise OutputError(out, problem, "name folders, or leave these out")
-    rows = RowProgress(progress or (lambda _: None))
+    tally = ProgressTally(progress)
     with _open_inputs(source, out, settings) as inputs:
-        rows.begin("convert", len(inputs.files))
+        tally.begin("convert", len(inputs.files))
         if out == STDOUT:
-            return _convert_to_stdout(inputs, settings, rows)
+            return _convert_to_stdout(inputs, settings, tally)
         if source == STDIN and is_folder:
             raise OutputError(out, "is a folder", "name a file: standard input becomes one file")
         if inputs.direct and not is_folder:
-            return _convert_to_file(inputs, settings, Path(out), rows, overwrite=overwrite)
-        return _convert_to_folder(inputs, settings, out, rows, spread, overwrite=overwrite)
+            return _convert_to_file(inputs, settings, Path(out), tally, overwrite=overwrite)
+        return _convert_to_folder(inputs, settings, out, tally, spread, overwrite=overwrite)
 
 
 def _open_inputs(source: str, out: str, settings: Settings) -> AbstractContextManager[Inputs]:
@@ -197,7 +197,9 @@ def _first_columns(inputs: Inputs, settings: Settings) -> Columns | None:
     return find_columns(inputs.files[0], settings, 1) if settings.target == "parquet" else None
 
 
-def _convert_to_stdout(inputs: Inputs, settings: Settings, rows: RowProgress) -> ConversionResult:
+def _convert_to_stdout(
+    inputs: Inputs, settings: Settings, tally: ProgressTally
+) -> ConversionResult:
     columns = None
     if settings.target == "parquet":
         if len(inputs.files) > 1:
@@ -205,7 +207,7 @@ def _convert_to_stdout(inputs: Inputs, settings: Settings, rows: RowProgress) ->
             raise OutputError("standard output", problem, "name a folder")
         columns = find_columns(inputs.files[0], settings)  # it cannot be written anew
     out, packed = sys.stdout.buffer, settings.out_compression or "none"
-    write = partial(write_stream, compression=packed, columns=columns, report=rows.add)
+    write = partial(write_stream, compression=packed, columns=columns, report=tally.add)
     streams = [write(one, settings, out, sys.stderr.buffer) for one in inputs.files]
     result = _finish(STDOUT, settings, streams)
     out.flush()
@@ -213,7 +215,7 @@ def _convert_to_stdout(inputs: Inputs, settings: Settings, rows: RowProgress) ->
 
 
 def _convert_to_file(
-    inputs: Inputs, settings: Settings, path: Path, rows: RowProgress, *, overwrite: bool
+    inputs: Inputs, settings: Settings, path: Path, tally: ProgressTally, *, overwrite: bool
 ) -> ConversionResult:
     if path.exists() and not overwrite:
         raise OutputError(str(path), "already exists", "set `overwrite` to replace it")
@@ -227,10 +229,10 @@ def _convert_to_file(
         path.parent.mkdir(parents=True, exist_ok=True)
         with whole_file(path) as out, whole_file(rejects) as rejected:
             columns = _first_columns(inputs, settings)
-            write = partial(write_stream, compression=packed, report=rows.add)
+            write = partial(write_stream, compression=packed, report=tally.add)
             done = write(file, settings, out, rejected, columns=columns)
             if columns and (other_columns := find_other_columns(columns, [done.columns or {}])):
-                rows.begin("rewrite", 1)
+                tally.begin("rewrite", 1)
                 for stream in (out, rejected):
                     stream.seek(0)
                     stream.truncate()
@@ -246,7 +248,7 @@ def _convert_to_folder(
     inputs: Inputs,
     settings: Settings,
     out: str,
-    rows: RowProgress,
+    tally: ProgressTally,
     spread: Spread,
     *,
     overwrite: bool,
@@ -259,7 +261,7 @@ def _convert_to_folder(
         with output_errors(staged.result):
             clock.start("convert")
             with unchanged_files(inputs.files):
-                done = _convert_pieces(inputs, settings, names, staged, rows, spread)
+                done = _convert_pieces(inputs, settings, names, staged, tally, spread)
                 for task, _ in done:
                     take_file(task.folder / task.made, staged.result / task.made)
             clock.start("finish")
@@ -287,26 +289,23 @@ def _convert_pieces(
     settings: Settings,
     names: dict[str, str],
     staged: StagedResult,
-    rows: RowProgress,
+    tally: ProgressTally,
     spread: Spread,
 ) -> list[tuple[StreamTask, dict[str, Any]]]:
     """Convert every stream as a piece of the job; tables anew where they need more columns."""
     columns = _first_columns(inputs, settings)
-    phases = Phases(spread, staged.place, 2 if columns else 1, rows.show)
+    phases = Phases(spread, staged.place, 2 if columns else 1, tally)
     sizes = [file.bytes for file in inputs.files]
     folders = [staged.work / f"convert-{piece_name(number)}" for number in range(len(sizes))]
     tasks = [
         StreamTask(file, names[file.name], settings, folder, columns)
         for file, folder in zip(inputs.files, folders, strict=True)
     ]
-    stage, work = "convert", convert_stream
-    if spread.runner == "local":
-        work = partial(convert_stream, report=rows.add)
-    done = phases.run(stage, work, tasks, sizes)
+    is_here = spread.runner == "local"
+    work = partial(convert_stream, report=tally.add) if is_here else convert_stream
+    done = phases.run("convert", work, tasks, sizes, _count_rows)
     if columns:
         if other_columns := find_other_columns(columns, [piece["columns"] for piece in done]):
-            stage = "rewrite"
-            rows.begin(stage, len(tasks))
             folders = [
                 staged.work / f"rewrite-{piece_name(number)}" for number in range(len(sizes))
             ]
@@ -314,8 +313,14 @@ def _convert_pieces(
                 replace(task, folder=folder, columns=other_columns)
                 for task, folder in zip(tasks, folders, strict=True)
             ]
-        done = phases.run(stage, work, tasks, sizes)  # else they are found done
+            done = phases.run("rewrite", work, tasks, sizes, _count_rows)
+        else:
+            done = phases.run("convert", work, tasks, sizes)  # they are found done
     return list(zip(tasks, done, strict=True))
+
+
+def _count_rows(_: StreamTask, piece: dict[str, Any]) -> int:
+    return cast("int", piece["counts"]["rows"])
 
 
 def _earlier_result(staged: StagedResult) -> ConversionResult:

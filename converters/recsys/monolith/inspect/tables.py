@@ -8,6 +8,7 @@ from ingot.converters.output.figures import (
     Section,
     format_count,
     format_known,
+    format_measure,
     format_percent,
     list_facts,
     share_of,
@@ -117,24 +118,16 @@ def _counted(count: int, unit: str) -> str:
     return f"{count:,} {unit}" if count else ""
 
 
-def _count_cell(count: int) -> str:
-    return f"{count:,}" if count else ""
-
-
-def _measure_cell(value: float | None) -> str:
-    return "" if value is None else f"{value:.6g}"
-
-
 _LABELS: Final[Columns[tuple[int, Numbers]]] = {
     "label": lambda one: str(one[0]),
     "rows": lambda one: format_count(one[1].count),
-    "above 0": lambda one: _count_cell(one[1].positive),
-    "0": lambda one: _count_cell(one[1].zero),
-    "below 0": lambda one: _count_cell(one[1].negative),
-    "NaN": lambda one: _count_cell(one[1].no_number),
-    "least": lambda one: _measure_cell(one[1].least),
-    "mean": lambda one: _measure_cell(one[1].mean),
-    "most": lambda one: _measure_cell(one[1].most),
+    "above 0": lambda one: format_known(format_count, one[1].positive or None),
+    "0": lambda one: format_known(format_count, one[1].zero or None),
+    "below 0": lambda one: format_known(format_count, one[1].negative or None),
+    "NaN": lambda one: format_known(format_count, one[1].no_number or None),
+    "least": lambda one: format_known(format_measure, one[1].least),
+    "mean": lambda one: format_known(format_measure, one[1].mean),
+    "most": lambda one: format_known(format_measure, one[1].most),
 }
 
 
@@ -152,16 +145,14 @@ def _line_id_columns(figures: Figures) -> Columns[tuple[str, int | None, int]]:
     return {
         "LineId field": lambda one: one[0],
         "rows": lambda one: format_known(format_count, one[1]),
-        "share": lambda one: (
-            "" if one[1] is None else format_percent(share_of(one[1], figures.rows))
-        ),
-        "lack it": lambda one: _count_cell(one[2]),
+        "share": lambda one: format_known(format_percent, share_of(one[1], figures.rows)),
+        "lack it": lambda one: format_known(format_count, one[2] or None),
     }
 
 
 def _feature_columns(rows: int) -> Columns[FeatureFigures]:
     def share(count: int) -> str:
-        return format_percent(share_of(count, rows)) if count else ""
+        return format_known(format_percent, share_of(count or None, rows))
 
     return {
         "feature": lambda one: one.name,

@@ -8,6 +8,8 @@ import pytest
 from ingot.converters.errors import ConversionError, OutputError, PartDone
 from ingot.converters.output.identity import CommittedResult
 from ingot.converters.output.sharding import JobShard, Spread
+from ingot.converters.progress import Progress
+from ingot.converters.recsys.criteo.contract import KEYS
 from ingot.converters.recsys.criteo.preprocess.inputs import find_inputs
 from ingot.converters.recsys.criteo.preprocess.job import preprocess
 from ingot.converters.recsys.criteo.preprocess.settings import Settings
@@ -94,9 +96,16 @@ def test_vocabularies_are_continued(quick: Path, unseen: str, threshold: int) ->
 def test_processes_make_what_one_run_makes(quick: Path) -> None:
     raw = write(quick / "raw", DAYS)
     run(raw, quick / "whole", **SMALL)
-    spread_run(raw, quick / "out", Spread(runner="processes"), **SMALL)
+    seen, spread = list[Progress](), Spread(runner="processes", workers=2)
+    done = preprocess(
+        find_inputs(str(raw)), Settings(**SMALL), quick / "out", progress=seen.append, spread=spread
+    )
     assert tree(quick / "out") == tree(quick / "whole")
     assert hidden(quick) == []
+    rows, last = done.stats["rows"], {one.stage: one.rows for one in seen}
+    shuffled = last.pop("write")  # the last part keeps its order
+    assert last == {"read": rows, "columns": rows * len(KEYS), "shuffle": rows}
+    assert 0 < shuffled < rows
 
 
 @pytest.mark.more

@@ -369,7 +369,7 @@ def test_another_file_is_told_before_it_is_read_to_its_end(place: Place) -> None
     with pytest.raises(ConversionError, match=r"none of the first \d,\d{3} rows") as raised:
         build(inputs, MAP, place.out, progress=seen.append)
     assert "skeleton.csv, row 0: columns" in str(raised.value)
-    assert max(one.rows for one in seen if one.stage == "rows") < 1_000
+    assert max(one.rows for one in seen) < 1_000
     assert place.hidden() == []
 
 
@@ -454,7 +454,8 @@ def test_a_file_more_or_less_of_a_table_is_a_change(tmp_path: Path) -> None:
         (folder / "c.csv").write_text("user,click,shop\nu3,1,s3\n")
 
     def less(progress: Progress) -> None:
-        (folder / "c.csv").unlink(missing_ok=True)
+        if progress.rows:
+            (folder / "c.csv").unlink(missing_ok=True)
 
     for change in (more, less):
         with pytest.raises(SourceError, match=r"c\.csv: changed while it was read"):
@@ -465,10 +466,11 @@ def test_a_file_more_or_less_of_a_table_is_a_change(tmp_path: Path) -> None:
 def test_progress_counts_rows(place: Place) -> None:
     seen: list[Progress] = []
     place.build(progress=seen.append)
-    assert [one.stage for one in seen][:2] == ["common features", "rows"]
     last = {one.stage: one for one in seen}
-    assert last["rows"].rows == 60
-    assert (last["write"].shards_done, last["write"].shards) == (60, 60)
+    lines = len(common_of().splitlines())
+    assert list(last) == ["scan", "write"]
+    assert [(one.rows, one.rejects) for one in last.values()] == [(60 + lines, 0), (60, 0)]
+    assert all(one.shards_done == one.shards > 0 for one in last.values())
 
 
 def test_an_interrupt_leaves_the_old_result(place: Place) -> None:
@@ -484,7 +486,7 @@ def test_an_interrupt_leaves_the_old_result(place: Place) -> None:
     assert tree(place.out) == before
     seen: list[Progress] = []
     place.build(other, overwrite=True, progress=seen.append)
-    assert {one.stage for one in seen} == {"write"}  # what was scanned is kept
+    assert {one.stage for one in seen if one.rows} == {"write"}  # what was scanned is kept
     assert tree(place.out) != before
     assert place.hidden() == []
 

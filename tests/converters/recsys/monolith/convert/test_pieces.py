@@ -105,9 +105,12 @@ def test_processes_make_what_one_run_makes(raw: Path) -> None:
         raw.parent / "out",
     )
     expected = convert(str(raw), f"{whole}/", settings)
-    again = convert(str(raw), f"{out}/", settings, spread=Spread(workers=2))
+    seen: list[Progress] = []
+    again = convert(str(raw), f"{out}/", settings, progress=seen.append, spread=Spread(workers=2))
     assert tree(out) == tree(whole)
     assert again.figures() == expected.figures()
+    last = {one.stage: (one.rows, one.shards_done) for one in seen}
+    assert last == dict.fromkeys(("convert", "rewrite"), (expected.counts.rows, 5))
 
 
 @pytest.mark.parametrize("target", ["example", "parquet"])
