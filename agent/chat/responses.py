@@ -41,7 +41,6 @@ from ingot.agent.proposing.proposal import MOST_ANSWERS
 from ingot.agent.state import State
 from ingot.converters import json_yaml
 from ingot.converters.errors import BudgetReached, MappingError, ModelError, Problem
-from ingot.converters.mapping.documents.writer import to_document
 from ingot.converters.rows import Json
 
 
@@ -78,7 +77,7 @@ def respond(
         return Reply(conversation=conversation)
     try:
         fields = list_fields(context.open(conversation.order).readings.read(conversation.spec))
-        meant = parse_command(words, conversation.tree, fields)
+        meant = parse_command(words, conversation.mapping, fields)
     except CommandSyntaxError as error:
         if context.asking is None or words.startswith("/"):
             return _unknown_line_reply(conversation, words, error)
@@ -156,7 +155,7 @@ def _alternatives_reply(
     if number > len(found):
         say = f"There is no alternative {number}; there are {len(found)}: alternatives shows them."
         return Reply(conversation=conversation, say=say)
-    taken = to_document(found[number - 1].mapping)
+    taken = found[number - 1].mapping
     state = operations.replace_mapping(conversation.state, taken, context)
     return reply_to_change(conversation.heard(Utterance(who=YOU, text=redact(words))), words, state)
 
@@ -219,7 +218,7 @@ def _ask_model(conversation: Conversation, words: str, context: Context, hear: O
 def _safe_problems(
     problems: Iterable[Problem], conversation: Conversation, context: Context
 ) -> tuple[SafeProblem, ...]:
-    redactor, mapping = context.data.redactor, conversation.tree
+    redactor, mapping = context.data.redactor, conversation.mapping
     return tuple(redactor.problem(explain_problem(one, mapping)) for one in problems)
 
 

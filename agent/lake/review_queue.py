@@ -31,9 +31,11 @@ from ingot.agent.state import Order, State
 from ingot.converters.errors import ConversionError, OutputError, SourceError
 from ingot.converters.lake.catalog import SetFacts, status_text
 from ingot.converters.lake.survey import DataSet
-from ingot.converters.mapping.bind import load_mapping
+from ingot.converters.mapping.bind import NO_MAPPING, load_mapping, read_tree
+from ingot.converters.mapping.documents.writer import plain_document
+from ingot.converters.mapping.language import Mapping
 from ingot.converters.output.files import output_errors, write_file
-from ingot.converters.rows import MappingDocument
+from ingot.converters.rows import Json
 
 APPROVED: Final = Safe("its mapping is approved: the next run over the lake converts it")
 REJECTED: Final = Safe("a person has rejected the proposal")
@@ -97,23 +99,24 @@ def check_gates(order: LakeOrder, data_set: DataSet, shown: "ShownProposal") -> 
     raise ConversionError(data_set.name, problem, hint)
 
 
-def approve(order: LakeOrder, facts: SetFacts, document: MappingDocument | None = None) -> Path:
+def approve(order: LakeOrder, facts: SetFacts, mapping: Mapping | None = None) -> Path:
     """Put an approved mapping where the next run finds it."""
     file, proposal = order.mapping(facts.name), proposal_file(order, facts.name)
-    if document is None and file.exists():
+    if mapping is None and file.exists():
         hint = f"decide on a terminal: ingot lake review {shlex.quote(str(order.out))}"
         raise OutputError(str(file), f"is approved already, and {facts.name} waits", hint)
-    if document is None and not proposal.is_file():
+    if mapping is None and not proposal.is_file():
         hint = f"write one into {file}, then run again"
         raise ConversionError(facts.name, "no mapping was proposed that could be approved", hint)
-    made = document or load_mapping(proposal)
+    made = mapping or load_mapping(proposal)
     waits = (facts.mapping or {}).get("provenance") or {}  # counts of all rows that stopped it
     counted = {"counted": waits["counted"]} if "counted" in waits else {}
-    provenance = {**made.get("provenance", {}), **counted, "reviewed": True}
-    reviewed = {**made, "provenance": provenance}
+    provenance = {**(made.provenance or {}), **counted, "reviewed": True}
+    if made.draft is None:  # version 1 has no place for it
+        made = replace(made, provenance=provenance)
     with output_errors(file):
         file.parent.mkdir(parents=True, exist_ok=True)
-        write_file(file, mapping_bytes(reviewed))
+        write_file(file, mapping_bytes(made))
     order.state.keep(
         "", replace(facts, status="waiting", approved=True, why=APPROVED, hint=EMPTY_TEXT)
     )
@@ -148,13 +151,13 @@ def find_data_sets(order: LakeOrder) -> dict[str, DataSet]:
 class ShownProposal:
     """A proposal as a person is shown it.
 
-    `document` is the mapping that would be approved, None = there is none; `moved` says that it was
-    approved before, and the data has another shape since.
+    `mapping` would be approved, None = there is none; `moved` says that it was approved before, and
+    the data has another shape since.
     """
 
     state: State
     context: Context
-    document: MappingDocument | None
+    mapping: Mapping | None
     moved: bool = False
 
 
@@ -162,9 +165,9 @@ def load_proposal(order: LakeOrder, data_set: DataSet) -> ShownProposal:
     """Load what waits: the proposal, made or edited, or an approved mapping on changed data."""
     approved = order.mapping(data_set.name)
     if approved.is_file():
-        document = load_mapping(approved)
-        made = document.get("provenance") or {}
-        return replace(try_mapping(order, data_set, document, provenance=made), moved=True)
+        mapping = load_mapping(approved)
+        made = mapping.provenance or {}
+        return replace(try_mapping(order, data_set, mapping, provenance=made), moved=True)
     folder = proposal_file(order, data_set.name).parent
     file = folder / MAPPING
     state = _waiting_state(order, data_set)
@@ -175,43 +178,42 @@ def load_proposal(order: LakeOrder, data_set: DataSet) -> ShownProposal:
     proposed = state["proposal"].mapping if state["proposal"] else None
     context = data_set_context(data_set)
     context.open(state["order"])
-    return ShownProposal(state=state, context=context, document=proposed)
+    return ShownProposal(state=state, context=context, mapping=proposed)
 
 
 def try_mapping(
     order: LakeOrder,
     data_set: DataSet,
-    document: MappingDocument,
+    mapping: Mapping,
     *,
-    provenance: MappingDocument | None = None,
+    provenance: dict[str, Json] | None = None,
 ) -> ShownProposal:
     """Try a mapping on the sample; one with a new provenance is stored with the shape as it is."""
     context = data_set_context(data_set)
     wanted = Order(
         source=data_set.source.location,
         mapper="file",
-        mapping=document,
+        mapping=mapping,
         mapping_file=str(proposal_file(order, data_set.name)),
         allow_drift=True,
     )
     state = session.try_mapping(wanted, context).state
-    bound = (state["proposal"] and state["proposal"].mapping) or {}
-    made = document.get("provenance")
+    bound = state["proposal"].mapping if state["proposal"] else None
+    made = mapping.provenance
     if provenance is not None:
         now = source_shape(context.data.source, context.data.sample)
         made = {**provenance, "fingerprint": shape_fingerprint(now), "shape": now}
-    if made:
-        bound = {**bound, "provenance": made}
-    return ShownProposal(state=state, context=context, document=bound)
+    if bound and made:
+        bound = replace(bound, provenance=made)
+    return ShownProposal(state=state, context=context, mapping=bound)
 
 
-def talked_mapping(
-    shown: ShownProposal, talk: Conversation
-) -> tuple[MappingDocument, MappingDocument]:
+def talked_mapping(shown: ShownProposal, talk: Conversation) -> tuple[Mapping, dict[str, Json]]:
     """Return the mapping that a conversation about a proposal ended with, and its provenance."""
-    former, made = shown.document or {}, talk.state["turn"].provenance
+    former, made = shown.mapping or NO_MAPPING, talk.state["turn"].provenance
     edited = {"edited": True, **{k: made[k] for k in ("edited_with",) if k in made}}
-    return talk.mapping, {**(former.get("provenance") or {}), **edited}
+    mapping = read_tree(plain_document(talk.mapping))
+    return mapping, {**(former.provenance or {}), **edited}
 
 
 def _waiting_state(order: LakeOrder, data_set: DataSet) -> State | None:

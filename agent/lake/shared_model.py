@@ -31,9 +31,9 @@ from ingot.agent.proposing.proposal import (
 )
 from ingot.converters.errors import ModelError
 from ingot.converters.lake.survey import DataSet
-from ingot.converters.mapping.bind import read_tree
+from ingot.converters.mapping import language
+from ingot.converters.mapping.language import Layout, Value
 from ingot.converters.output.files import LockedError, hold_lock
-from ingot.converters.rows import MappingDocument
 from ingot.converters.sources import Source
 from ingot.converters.sources.sample import Sample
 
@@ -148,7 +148,7 @@ class SharedModel:
     card: Card | None
     pending: frozenset[str]
     after: str
-    approved: Callable[[str], MappingDocument | None]
+    approved: Callable[[str], language.Mapping | None]
     waits_for: str = ""
     shape: str = ""
     _held: ExitStack = field(default_factory=ExitStack)
@@ -205,9 +205,9 @@ class SharedModel:
         """Take the turn of a data set that came second; None if the first gave up."""
         if first in self.pending:
             raise PostponedError(self.shape)
-        document = self.approved(first)
-        if document is not None and _is_persons(document):
-            return _approved_turn(document, first, rules.proposal)
+        mapping = self.approved(first)
+        if mapping is not None and _is_persons(mapping):
+            return _approved_turn(mapping, first, rules.proposal)
         found = self.state.sets(first).get(first)
         if found is None or found.facts.status not in ("waiting", "rejected"):
             return None
@@ -215,28 +215,31 @@ class SharedModel:
         return fallback_turn(rules, f"a model was asked about this shape for {first}, which waits")
 
 
-def _is_persons(document: MappingDocument) -> bool:
+def _is_persons(mapping: language.Mapping) -> bool:
     """Whether no model alone wrote a mapping: what talked one into it may not stand elsewhere."""
-    made = document.get("provenance") or {}
+    made = mapping.provenance or {}
     return bool(made.get("edited") or made.get("reviewed")) or made.get("mapper") != MODEL
 
 
-def _approved_turn(document: MappingDocument, first: str, rules: Proposal | None) -> Turn:
+def _approved_turn(mapping: language.Mapping, first: str, rules: Proposal | None) -> Turn:
     """Propose a mapping approved for another data set, with its own language and source."""
-    language = (rules.detected if rules else {}).get("language")
-    mapping = {key: value for key, value in document.items() if key != "provenance"}
-    for layout in [mapping, *mapping.get("any_of", [])]:
-        if isinstance(meta := layout.get("meta"), dict):
-            layout["meta"] = {
+    if mapping.draft is None:  # version 1 says neither
+        language = (rules.detected if rules else {}).get("language")
+        stated = {"language": Value(kind="literal", literal=language)} if language else {}
+
+        def restate(layout: Layout) -> Layout:
+            own = {
                 key: value
-                for key, value in meta.items()
-                if key not in ("source", "language")
-                or not (isinstance(value, dict) and "literal" in value)
+                for key, value in layout.meta.items()
+                if key not in ("source", "language") or value.kind != "literal"
             }
-            if language:
-                layout["meta"].setdefault("language", {"literal": language})
+            return replace(layout, meta={**stated, **own} if layout.meta else {})
+
+        alternatives = tuple(map(restate, mapping.any_of))
+        outer = restate(mapping.outer)
+        mapping = replace(mapping, outer=outer, any_of=alternatives, provenance=None)
     proposal = Proposal(
-        decision=read_tree(mapping).kind,
+        decision=mapping.kind,
         mapping=mapping,
         confidence=1.0,
         reason=f"As approved for {first}, a data set of the same shape.",

@@ -18,8 +18,10 @@ from ingot.agent.review.revisions import (
 )
 from ingot.converters.errors import MappingError, Problem, RevisionError
 from ingot.converters.json_yaml import pointer_to
+from ingot.converters.mapping import language
 from ingot.converters.mapping.bind import MAX_BYTES, read_mapping
-from ingot.converters.rows import MappingDocument
+from ingot.converters.mapping.documents.writer import to_document
+from ingot.converters.rows import Json
 from ingot.converters.sources.storage.listing import matches_globs
 
 Status = Literal["added", "modified", "renamed", "removed", "broken"]
@@ -41,8 +43,8 @@ class ChangedMapping:
     path: str
     status: Status
     old_path: str | None = None
-    old: MappingDocument | None = None
-    new: MappingDocument | None = None
+    old: language.Mapping | None = None
+    new: language.Mapping | None = None
     text: str = ""
     problems: tuple[Problem, ...] = ()
     beside: frozenset[str] = frozenset()
@@ -51,10 +53,10 @@ class ChangedMapping:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _File:
-    """A file of one side: its bytes (None = too large for a mapping), and its document."""
+    """A file of one side: its bytes (None = too large for a mapping), and its mapping."""
 
     data: bytes | None
-    document: MappingDocument | None = None
+    mapping: language.Mapping | None = None
 
     @property
     def text(self) -> str:
@@ -87,8 +89,8 @@ def find_changed(base: Side, head: Side, globs: Sequence[str] | None) -> list[Ch
     beside = head.files.keys() & {sidecar_owner(path) for path in changed}
     untouched = beside - {one.path for one in mappings}
     for path, one in _read_files(head, sorted(untouched)).items():
-        if one.document is not None:  # only a sidecar of it changed
-            mappings.append(_remaining_mapping(path, None, one.document, one))
+        if one.mapping is not None:  # only a sidecar of it changed
+            mappings.append(_remaining_mapping(path, None, one.mapping, one))
     placed = (_with_sidecar_changes(one, base, head) for one in mappings if _is_chosen(one, globs))
     return sorted(placed, key=lambda one: one.path)
 
@@ -100,9 +102,9 @@ def _is_chosen(one: ChangedMapping, globs: Sequence[str] | None) -> bool:
 def compare_files(old: Side, old_path: str, new: Side, new_path: str) -> ChangedMapping:
     """Compare two files."""
     before, after = _read_single(old, old_path), _read_single(new, new_path)
-    if before.document is None:
+    if before.mapping is None:
         raise MappingError(old.name, before.problems(old_path))
-    found = _remaining_mapping(new_path, old_path, before.document, after)
+    found = _remaining_mapping(new_path, old_path, before.mapping, after)
     return found if found.status == "broken" else replace(found, status="modified")
 
 
@@ -138,7 +140,7 @@ def _find_owned(
         path
         for side in (base, head)
         for path, one in _read_files(side, sorted(set(owners.values()))).items()
-        if one.document is not None or _is_stated(path, globs)
+        if one.mapping is not None or _is_stated(path, globs)
     }
     return {path for path, owner in owners.items() if owner in mappings}
 
@@ -154,12 +156,12 @@ def _parse_file(path: str, data: bytes | None) -> _File:
     if data is None or not _KEYS.issuperset(stated := _parse_object(data)) or not stated:
         return _File(data=data)
     try:
-        return _File(data=data, document=read_mapping(data, where=path))
+        return _File(data=data, mapping=read_mapping(data, where=path))
     except MappingError:
         return _File(data=data)
 
 
-def _parse_object(data: bytes) -> MappingDocument:
+def _parse_object(data: bytes) -> dict[str, Json]:
     try:
         document = json.loads(data.decode("utf-8-sig"))
     except (ValueError, RecursionError):
@@ -178,7 +180,7 @@ def _moved_mappings(
     gone = {
         path: one
         for path, one in old.items()
-        if one.document is not None and _object_id_at(head, path) is None
+        if one.mapping is not None and _object_id_at(head, path) is None
     }
     come = {path: one for path, one in new.items() if path not in old and one.data}
     moves: dict[str, str] = {}
@@ -192,9 +194,9 @@ def _moved_mappings(
 
 def _canonical_bytes(file: _File) -> bytes:
     """Return the same bytes for equal mappings, none for what is not a mapping."""
-    if file.document is None:
+    if file.mapping is None:
         return b""
-    return json.dumps(file.document, indent=1, sort_keys=True).encode()
+    return json.dumps(to_document(file.mapping), indent=1, sort_keys=True).encode()
 
 
 def _moves_by_sidecars(
@@ -224,7 +226,7 @@ def _changed_paths(
 ) -> Iterator[ChangedMapping]:
     for path in paths:
         before, after = old.get(was_at.get(path, path)), new.get(path)
-        was = before.document if before else None
+        was = before.mapping if before else None
         stated = _is_stated(path, globs)
         if after is None:
             kind = sides[1].others.get(path)
@@ -233,9 +235,7 @@ def _changed_paths(
                 found = ChangedMapping(path=path, status="removed", old=was)
                 problem = Problem("", "unreadable", "a regular file", kind or "")
                 yield replace(found, status="broken", problems=(problem,)) if kind else found
-        elif (
-            after.document is not None or was is not None or stated or _claims_to_be_mapping(after)
-        ):
+        elif after.mapping is not None or was is not None or stated or _claims_to_be_mapping(after):
             yield _remaining_mapping(path, was_at.get(path), was, after)
         elif globs is None and not _is_json(after) and _has_mapping_near(path, sides[1]):
             yield _remaining_mapping(path, None, None, after)
@@ -269,23 +269,23 @@ def _leads_to_mapping(path: str, side: Side) -> bool:
 def _any_mapping(side: Side, chosen: Callable[[str], bool]) -> bool:
     found = [one for one in sorted(side.files) if is_json(one) and chosen(one)]
     files = _read_files(side, found[:_MOST_NEIGHBOURS])
-    return any(one.document is not None for one in files.values())
+    return any(one.mapping is not None for one in files.values())
 
 
 def _remaining_mapping(
-    path: str, old_path: str | None, was: MappingDocument | None, after: _File
+    path: str, old_path: str | None, was: language.Mapping | None, after: _File
 ) -> ChangedMapping:
     status: Status = "added" if was is None else "renamed" if old_path else "modified"
-    if after.document is None:
+    if after.mapping is None:
         status = "broken"
     return ChangedMapping(
         path=path,
         old_path=old_path,
         status=status,
         old=was,
-        new=after.document,
+        new=after.mapping,
         text=after.text,
-        problems=() if after.document else after.problems(path),
+        problems=() if after.mapping is not None else after.problems(path),
     )
 
 

@@ -24,6 +24,7 @@ from ingot.converters.convert import job
 from ingot.converters.convert.options import ConvertOptions
 from ingot.converters.errors import ConversionError, CountsReviewNeeded
 from ingot.converters.json_yaml import decode, encode
+from ingot.converters.mapping.bind import NO_MAPPING
 from ingot.converters.output.files import is_store_url
 
 
@@ -50,8 +51,8 @@ def _halted_state(state: State, error: CountsReviewNeeded) -> State:
     """The state of a run that waits for the approval of counts, which its mapping names."""
     why, proposal = redact(error.problem), state["proposal"]
     if proposal and proposal.mapping:
-        provenance = {**proposal.mapping.get("provenance", {}), "counted": error.counts}
-        mapping = {**proposal.mapping, "provenance": provenance}
+        provenance = {**(proposal.mapping.provenance or {}), "counted": error.counts}
+        mapping = replace(proposal.mapping, provenance=provenance)
         proposal = replace(proposal, mapping=mapping)
     halted = Halted(counts=error.counts, why=why)
     review = Review(decision="person", why=why)
@@ -83,7 +84,8 @@ def _stage_proposal(
     )
     if proposal.decision == "irrelevant":
         return job.stage_irrelevant(data.source, out, proposal.reason, options)
-    trial = try_out(context.readings, order, proposal.mapping or {}, where="the approved mapping")
+    mapping = proposal.mapping or NO_MAPPING
+    trial = try_out(context.readings, order, mapping, where="the approved mapping")
     return job.stage_conversion(
         trial.source,
         trial.mapping,

@@ -1,4 +1,4 @@
-"""Check a mapping document and bind it to sampled rows; read one from a file."""
+"""Check a mapping document and bind it to sampled rows; read one from a file or a JSON field."""
 
 import json
 import math
@@ -9,12 +9,13 @@ from pathlib import Path as File
 from typing import NoReturn
 
 from ingot.converters.errors import MappingError, Problem
-from ingot.converters.json_yaml import json_fault, pointer_to, violations
+from ingot.converters.json_yaml import JsonForm, json_fault, pointer_to, violations
 from ingot.converters.mapping.documents.parser import Parser
 from ingot.converters.mapping.documents.reader import short_json
 from ingot.converters.mapping.documents.version1 import Version1
+from ingot.converters.mapping.documents.writer import to_document
 from ingot.converters.mapping.language import Layout, Mapping
-from ingot.converters.rows import Json, MappingDocument
+from ingot.converters.rows import Json
 from ingot.converters.sources.facts import SourceSpec
 
 # Deeper and longer than any mapping that a person can read, and far from what a machine cannot.
@@ -25,22 +26,54 @@ _TABLES = ("map", "split", "in", "not_in", "files", "columns", "json_fields", "p
 _MAX_BITS = 4096
 
 
-def parse(document: Json, *, where: str) -> MappingDocument:
-    """Check a document without data."""
-    _, problems = _parse_document(document, None)
+def parse(document: Json, *, where: str) -> Mapping:
+    """Return the tree of a document without data. Raises MappingError where a part is wrong."""
+    mapping, problems = _parse_document(document, None)
     if problems:
         raise MappingError(where, tuple(problems))
-    return dict(document)
-
-
-def stated_source(document: Json, *, where: str) -> SourceSpec:
-    """Return the facts about the files that a document states."""
-    return SourceSpec.from_document(parse(document, where=where).get("source"))
+    return mapping if "version" in document else _keep_draft(mapping, document)
 
 
 def read_tree(document: Json) -> Mapping:
-    """Return the tree of a document, for what is shown or asked of it: wrong parts are left out."""
-    return _parse_document(document, None)[0]
+    """Return the tree of a document; its `draft` keeps wrong parts, which are not in the tree."""
+    mapping, problems = _parse_document(document, None)
+    valid = not problems and "version" in document
+    return mapping if valid else _keep_draft(mapping, document)
+
+
+def _keep_draft(mapping: Mapping, document: Json) -> Mapping:
+    """Keep what a document says beside its new tree; the provenance, where it has one, is apart."""
+    if mapping.provenance is not None:
+        document = {key: one for key, one in document.items() if key != "provenance"}
+    object.__setattr__(mapping, "draft", document)  # copies have none: no argument sets it
+    return mapping
+
+
+def read_changed(before: Mapping, made: Mapping) -> Mapping:
+    """Return a changed mapping, read anew; what the draft before says wrongly stays until mended.
+
+    Parts that the change left as they were stay as they were written.
+    """
+    stated, changed = before.draft, to_document(made)
+    if isinstance(stated, dict) and stated.get("version") == 2:
+        known = to_document(replace(before))
+        if made.kind == "irrelevant" and not any(key in stated for key in _BODIES):
+            del changed["text"]  # nothing is said of it yet
+        changed |= {key: one for key, one in stated.items() if known.get(key) == changed.get(key)}
+    return read_tree(changed)
+
+
+_BODIES = ("text", "messages", "any_of")  # of which every mapping says one
+
+
+def stated_source(mapping: Mapping, *, where: str) -> SourceSpec:
+    """Return the facts about the files that a mapping states. Raises MappingError."""
+    return (mapping if mapping.draft is None else parse(mapping.draft, where=where)).source
+
+
+def bind_tree(mapping: Mapping, values: Sequence[Json] = (), *, where: str = "mapping") -> Mapping:
+    """Return the mapping that a tree means for these rows. Raises MappingError."""
+    return mapping if mapping.draft is None else bind(mapping.draft, values, where=where)
 
 
 def bind(document: Json, values: Sequence[Json] = (), *, where: str = "mapping") -> Mapping:
@@ -128,7 +161,7 @@ def _json_mistake(value: Json) -> str | None:
     return None
 
 
-def load_mapping(path: File) -> MappingDocument:
+def load_mapping(path: File) -> Mapping:
     """Read a mapping file."""
     try:
         with path.open("rb") as file:
@@ -140,8 +173,8 @@ def load_mapping(path: File) -> MappingDocument:
     return read_mapping(data, where=str(path))
 
 
-def read_mapping(data: bytes, *, where: str) -> MappingDocument:
-    """Return the document that the bytes of a mapping file hold."""
+def read_mapping(data: bytes, *, where: str) -> Mapping:
+    """Return the mapping that the bytes of a file hold. Raises MappingError."""
     if len(data) > MAX_BYTES:
         problem = Problem("", "too_large", f"at most {MAX_BYTES >> 20} MiB", "more")
         raise MappingError(where, (problem,))
@@ -156,3 +189,7 @@ def read_mapping(data: bytes, *, where: str) -> MappingDocument:
 
 def _refuse_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is not JSON")
+
+
+NO_MAPPING = read_tree({"version": 2})  # it says nothing yet, not that there is nothing
+MAPPING_FORM = JsonForm(write=to_document, read=read_tree)  # in a field of JSON

@@ -33,27 +33,31 @@ def complete_order(
 ) -> "Order":
     """Return the order with a destination, and with a mapping file in place of a mapper."""
     from ingot.converters.json_yaml import find_json
-    from ingot.converters.mapping.bind import load_mapping
+    from ingot.converters.mapping.bind import load_mapping, read_changed
     from ingot.converters.output.files import is_store_url
+    from ingot.converters.sources.facts import SourceSpec
 
     if out is not None:
         order = replace(order, out=str(out if is_store_url(out) else Path(out)))
     if mapping is None:
         return order
     try:
-        document = load_mapping(mapping)
+        given = load_mapping(mapping)
     except MappingError as error:
         if (find_json(Path(order.source)) or {}).get("version") != 2:
             raise
         said = f"no mapping, but {order.source} is one: name the mapping before the data"
         raise MappingError(str(mapping), (Problem("", "unreadable", "", said),)) from error
-    told = {"format": order.format, "query": order.query}
-    if stated := {key: one for key, one in told.items() if one is not None}:
-        if "version" not in document:  # whose `source` says where records come from
-            problem = Problem("/version", "version", f"2, with --{' and --'.join(stated)}", "1")
+    stated = SourceSpec(format=order.format, query=order.query)
+    if stated != SourceSpec():
+        if given.draft is not None:  # of version 1: no `source` says where records come from
+            problem = Problem(
+                "/version", "version", f"2, with --{' and --'.join(stated.to_document())}", "1"
+            )
             raise MappingError(str(mapping), (problem,))
-        document = {**document, "source": {**document.get("source", {}), **stated}}
-    return replace(order, mapper="file", mapping=document, mapping_file=str(mapping))
+        facts = given.source.with_facts(stated)
+        given = read_changed(given, replace(given, source=facts))
+    return replace(order, mapper="file", mapping=given, mapping_file=str(mapping))
 
 
 def ask_person(
@@ -64,6 +68,7 @@ def ask_person(
     Return the answer, and what a conversation about the proposal has changed of the state besides.
     """
     from ingot.cli.console import note_line
+    from ingot.converters.mapping.documents.writer import plain_document, to_document
 
     changed: State = {}
     while True:
@@ -86,11 +91,13 @@ def ask_person(
             talk = discuss(state, context, state["order"])
             changed = {"turn": talk.state["turn"], "usage": talk.usage}
             state = {**state, "usage": talk.usage}
-            mapping = talk.mapping if talk.at else None  # nothing has changed: asked again
+            # Where nothing has changed it is asked again.
+            mapping = plain_document(talk.mapping) if talk.at else None
         elif answer[0] == "r":
-            mapping = rules or None
+            mapping = to_document(rules) if rules else None
         else:
-            mapping = edit_mapping((proposal and proposal.mapping) or {})
+            edited = proposal.mapping if proposal else None
+            mapping = edit_mapping(to_document(edited) if edited else {})
         if mapping is not None:  # shown and asked about again
             action = {"name": "convert", "args": {"mapping": mapping}}
             return {"decisions": [{"type": "edit", "edited_action": action}]}, changed

@@ -4,11 +4,11 @@
 run on the sample like any other, and where it does not fit, the general rules decide.
 """
 
-import copy
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.resources import files
+from typing import Annotated
 
 import orjson
 
@@ -16,15 +16,16 @@ from ingot.agent.proposing.columns import values_at
 from ingot.agent.proposing.proposal import Evidence, Proposal, Request
 from ingot.agent.proposing.rules.metadata import mapping_language
 from ingot.converters.errors import MappingError, SourceError
-from ingot.converters.json_yaml import decode
-from ingot.converters.mapping.bind import bind
+from ingot.converters.json_yaml import JsonForm, decode
+from ingot.converters.mapping.bind import bind, read_tree
 from ingot.converters.mapping.check import check_mapping, sample_batches, unresolved_problems
+from ingot.converters.mapping.documents.writer import part_document, plain_document, to_document
+from ingot.converters.mapping.language import Mapping
 from ingot.converters.mapping.rows.conditions import same_json
 from ingot.converters.mapping.rows.values import row_nodes
 from ingot.converters.paths import Node
-from ingot.converters.rows import Json, MappingDocument
-from ingot.converters.sources import Source
-from ingot.converters.sources.facts import SourceSpec
+from ingot.converters.rows import Json
+from ingot.converters.sources import Source, SourceSpec
 from ingot.converters.sources.profile import pick_evenly
 from ingot.converters.sources.sample import Sample, draw_sample
 
@@ -33,6 +34,10 @@ ASKING_CONFIDENCE = 0.5  # below what is converted without a person
 MOST_OTHERS = 5  # one of so many sampled rows may lack what is required
 _RECORDS = 40  # records that the language is judged by
 _MOST_PARTS = 64  # of a mapping that are left out
+
+
+# A layout is of the version that this ingot reads.
+_FORM = JsonForm(write=to_document, read=lambda stated: read_tree({"version": 2, **stated}))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,12 +60,12 @@ class KnownLayout:
     beside: tuple[str, ...] = ()
     ask: str = ""
     count: dict[str, str] = field(default_factory=dict)
-    mapping: MappingDocument
+    mapping: Annotated[Mapping, _FORM]
 
     @property
     def kind(self) -> str:
         """Return `pt` or `sft`."""
-        return "pt" if "text" in self.mapping else "sft"
+        return self.mapping.kind
 
     def fits(self, rows: Sequence[Json]) -> bool:
         """Return whether most rows have all that is required and none has what is forbidden."""
@@ -115,17 +120,16 @@ def propose_known(
 
 def _recognize(layout: KnownLayout, source: Source, sample: Sample) -> tuple[Source, Sample] | None:
     """The source and the sample as the layout reads them, None if the rows are others."""
-    facts = layout.mapping.get("source", {})
+    facts = layout.mapping.source
     names = [*(file.name for file in source.files), *(file.name for file in source.left_out)]
     base_names = {name.rpartition("/")[2] for name in names}
     are_beside = bool(layout.beside) and base_names >= set(layout.beside)
     if not (are_beside or layout.fits([row.value for row in sample.rows])):
         return None
-    if not facts:
+    if facts == SourceSpec():
         return source, sample
-    stated = SourceSpec.from_document({**source.spec.to_document(), **facts})
     try:
-        read = source.with_spec(stated)
+        read = source.with_spec(source.spec.with_facts(facts))
         drawn = draw_sample(read)
     except SourceError:
         return None
@@ -139,22 +143,20 @@ def _propose_layout(
     """The proposal, or why the mapping does not fit the sample."""
     rows = [row.value for row in sample.rows]
     name = request.source_name or "sample"
-    facts = {**source.guessed.to_document(), **layout.mapping.get("source", {})}
-    stated = {"source": facts} if facts else {}
-    document: MappingDocument = {"version": 2, **stated, **layout.mapping, **stated}
+    facts = source.guessed.with_facts(layout.mapping.source)
     try:
-        document, gone = drop_absent_parts(document, sample)
-        report = check_mapping(
-            bind(document, rows, where=layout.name), sample, source_name=name, show=len(rows)
-        )
+        mapping, gone = drop_absent_parts(replace(layout.mapping, source=facts), sample)
+        report = check_mapping(mapping, sample, source_name=name, show=len(rows))
     except MappingError as error:
         return str(error)
     if report.problems or not report.records:
         return "; ".join(map(str, report.problems[:2])) or "it gives no record"
     records = pick_evenly([record for _, record in report.examples], _RECORDS)
-    language, detected, _ = mapping_language(records, request.language, document.get("meta", {}))
+    meta = part_document(mapping.outer.meta)
+    language, detected, _ = mapping_language(records, request.language, meta)
     if language is not None:
-        document["meta"] = {**document.get("meta", {}), "language": language}
+        document = {**plain_document(mapping), "meta": {**meta, "language": language}}
+        mapping = read_tree(document)
     confidence = ASKING_CONFIDENCE if layout.ask else CONFIDENCE
     why = f"known layout {layout.name}: {layout.title}, {layout.docs}"
     evidence = [Evidence(target="decision", choice=layout.kind, why=why, confidence=confidence)]
@@ -165,7 +167,7 @@ def _propose_layout(
     evidence += _counted(layout, rows)
     return Proposal(
         decision=layout.kind,
-        mapping=document,
+        mapping=mapping,
         confidence=confidence,
         reason=f"This is a known layout: {layout.title} ({layout.name}).",
         evidence=tuple(evidence),
@@ -194,28 +196,26 @@ def _doubt_layout(proposal: Proposal, other_names: Sequence[str]) -> Proposal:
 # --- parts of a mapping that no sampled row has
 
 
-def drop_absent_parts(
-    document: MappingDocument, sample: Sample
-) -> tuple[MappingDocument, list[str]]:
+def drop_absent_parts(mapping: Mapping, sample: Sample) -> tuple[Mapping, list[str]]:
     """Return the mapping without parts that no sampled row has, and the paths of these parts.
 
     A condition that is true for a missing value is dropped alone, any other one with the part that
     it belongs to. Raises MappingError if nothing is left.
     """
-    document, gone = copy.deepcopy(document), []
+    document, gone = plain_document(mapping), []
     values = [row.value for row in sample.rows]
     for _ in range(_MOST_PARTS):
-        mapping = bind(document, values, where="rules")
-        nodes = [node for batch in sample_batches(sample, mapping) for node in row_nodes(batch)]
-        problems = unresolved_problems(mapping, nodes)
+        bound = bind(document, values, where="rules")
+        nodes = [node for batch in sample_batches(sample, bound) for node in row_nodes(batch)]
+        problems = unresolved_problems(bound, nodes)
         if not problems:
             break
         gone.append(str(problems[0].got))
         _drop_part(document, problems[0].pointer)
-    return document, gone
+    return read_tree(document), gone
 
 
-def _drop_part(document: MappingDocument, pointer: str) -> None:
+def _drop_part(document: dict[str, Json], pointer: str) -> None:
     """Take the innermost element of a list, or key of `meta`, out of which a pointer leads."""
     steps = pointer.split("/")[1:]
     inside: Json = document

@@ -34,7 +34,7 @@ from ingot.converters.paths import (
     quote_name,
     steps_text,
 )
-from ingot.converters.rows import Json, MappingDocument
+from ingot.converters.rows import Json
 from ingot.converters.sources.facts import SourceSpec
 
 
@@ -57,12 +57,13 @@ def _simplest_path(path: Path) -> Path:
     return compile_path(steps_text(tuple(steps)))
 
 
-def normal_form(document: MappingDocument, values: Sequence[Json] = ()) -> Mapping:
-    """Return the tree of a mapping document of version 1 or 2 in its normal form."""
-    checked = parse(document, where="mapping")
-    # What resolves in no row is a path.
-    stated = checked if "version" in checked else Version1(values).rewrite(checked)
-    return simplest_form(read_tree(stated))
+def normal_form(mapping: Mapping, values: Sequence[Json] = ()) -> Mapping:
+    """Return a mapping of version 1 or 2 in its normal form. Raises MappingError."""
+    if mapping.draft is not None:
+        parse(mapping.draft, where="mapping")
+        # What resolves in no row is a path.
+        mapping = read_tree(Version1(values).rewrite(mapping.draft))
+    return simplest_form(mapping)
 
 
 def simplest_form(mapping: Mapping) -> Mapping:

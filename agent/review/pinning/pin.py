@@ -31,9 +31,10 @@ from ingot.agent.review.pinning.source_form import (
     write_lines,
 )
 from ingot.converters.errors import OutputError, SourceError
+from ingot.converters.mapping import language
 from ingot.converters.mapping.bind import stated_source
 from ingot.converters.paths import compile_path
-from ingot.converters.rows import Json, MappingDocument
+from ingot.converters.rows import Json
 from ingot.converters.sources import Source, SourceFile, open_source
 from ingot.converters.sources.facts import SourceSpec
 from ingot.converters.sources.formats.row_chunks import change_at
@@ -99,7 +100,7 @@ def pin_sample(
 
 
 def pin_beside(
-    file: Path, mapping: MappingDocument, readings: Readings, order: Order, *, overwrite: bool
+    file: Path, mapping: language.Mapping, readings: Readings, order: Order, *, overwrite: bool
 ) -> Path | None:
     """Pin rows of the data beside the file of its mapping; None where none of them may be shown."""
     read = readings.read(stated_source(mapping, where=str(file)))

@@ -64,9 +64,10 @@ def check(
     result = None
     if golden:
         from ingot.agent.review.golden_rows import golden_file, run_golden
+        from ingot.converters.mapping.bind import NO_MAPPING
 
-        document, file = order.mapping or {}, golden_file(mapping)
-        result = run_golden(document, file, source_name=name or mapping.stem)
+        given, file = order.mapping or NO_MAPPING, golden_file(mapping)
+        result = run_golden(given, file, source_name=name or mapping.stem)
     order = replace(order, source=place or "", source_name=name)
     _run_checks(order if place else None, result, mapping, quiet=quiet, as_json=as_json)
 

@@ -34,7 +34,8 @@ if TYPE_CHECKING:
     from ingot.agent.proposing.proposal import Proposal
     from ingot.converters.lake.catalog import SetFacts
     from ingot.converters.lake.survey import DataSet
-    from ingot.converters.rows import MappingDocument
+    from ingot.converters.mapping import language
+    from ingot.converters.rows import Json
 
 _CHOICES = {
     "y": "[y]es (approve)",
@@ -306,7 +307,7 @@ def _ask_about_set(
         shown = review_queue.load_proposal(order, data_set)
         share = share or shown.state["order"].share_values
         # What a person has put in place of the proposed mapping, or of one approved before.
-        own = shown.document if shown.moved else None
+        own = shown.mapping if shown.moved else None
     except IngotError as error:
         print_error(str(error))
     while shown is not None:
@@ -326,9 +327,9 @@ def _ask_about_set(
                 talk = _discuss(shown, share, talk)
                 if not talk.at:  # nothing has changed
                     continue
-            document, provenance = _changed_mapping(shown, choice, second, talk)
-            shown = review_queue.try_mapping(order, data_set, document, provenance=provenance)
-            own, talk = shown.document, None
+            mapping, provenance = _changed_mapping(shown, choice, second, talk)
+            shown = review_queue.try_mapping(order, data_set, mapping, provenance=provenance)
+            own, talk = shown.mapping, None
         except IngotError as error:
             print_error(str(error))
     return "skipped"
@@ -339,7 +340,7 @@ def _end_review(
     facts: "SetFacts",
     data_set: "DataSet",
     choice: str,
-    own: "MappingDocument | None",
+    own: "language.Mapping | None",
 ) -> str:
     from ingot.agent.lake import review_queue
 
@@ -352,17 +353,19 @@ def _end_review(
 
 def _changed_mapping(
     shown: "ShownProposal", choice: str, second: "Proposal | None", talk: "Conversation | None"
-) -> tuple["MappingDocument", "MappingDocument"]:
+) -> tuple["language.Mapping", dict[str, "Json"]]:
     """Return the mapping that a person puts in place of the one that is shown, and who made it."""
     from ingot.agent.lake.review_queue import talked_mapping
+    from ingot.converters.mapping.bind import NO_MAPPING, read_tree
+    from ingot.converters.mapping.documents.writer import to_document
 
     if choice == "r" and second and second.mapping:
         return second.mapping, {"mapper": "rules", "confidence": second.confidence}
     if choice == "c" and talk:
         return talked_mapping(shown, talk)
-    former = shown.document or {"version": 2}
-    provenance = {**(former.get("provenance") or {}), "edited": True}
-    return edit_mapping(former), provenance
+    former = shown.mapping or NO_MAPPING
+    provenance = {**(former.provenance or {}), "edited": True}
+    return read_tree(edit_mapping(to_document(former))), provenance
 
 
 def _discuss(

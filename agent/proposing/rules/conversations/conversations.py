@@ -14,7 +14,7 @@ from ingot.agent.proposing.columns import (
     values_at,
 )
 from ingot.agent.proposing.names import CLEAR, NAMED, PLAIN, name_strength, speaker_role
-from ingot.agent.proposing.proposal import Evidence, value_forms
+from ingot.agent.proposing.proposal import Evidence
 from ingot.agent.proposing.readings import (
     Draft,
     Talk,
@@ -44,7 +44,9 @@ from ingot.agent.proposing.rules.conversations.turn_contents import (
     repeats_talk,
     with_first_turn,
 )
-from ingot.converters.mapping.language import add_pick
+from ingot.converters.mapping.bind import read_tree
+from ingot.converters.mapping.language import Value, add_pick
+from ingot.converters.mapping.walk import walk
 from ingot.converters.rows import Json, MappingDocument
 
 CLOSED_SHARE = 0.35  # an answer beside turns that all end open is their end
@@ -256,7 +258,8 @@ def _uses_tools(talk: Talk) -> bool:
     """Whether a run of an agent is told with its tools: what was expected of it is no turn."""
     entries = [entry for entry in talk.entries if "each" in entry]
     roles = {role for entry in entries for role in _entry_roles(entry)}
-    return {"assistant", "tool"} <= roles or any(form.get("as") for form in value_forms(entries))
+    values = walk(read_tree({"version": 2, "messages": entries}), Value)
+    return {"assistant", "tool"} <= roles or any(value.as_json for value in values)
 
 
 def _entry_roles(entry: dict[str, Json]) -> list[str]:
