@@ -20,7 +20,7 @@ from ingot.converters.sources.sample import draw_sample
 def test_a_proposal_goes_through_json() -> None:
     proposal = Proposal(
         decision="pt",
-        mapping={"version": 2, "text": "text", "meta": {}},
+        mapping=parse({"version": 2, "text": "text", "meta": {}}, where="m"),
         confidence=0.9,
         reason="text holds running text.",
         evidence=(Evidence(target="text", choice="text", why="long", runner_up="title"),),

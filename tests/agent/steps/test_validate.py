@@ -13,7 +13,7 @@ from ingot.agent.proposing.proposal import Proposal, Turn
 from ingot.agent.state import Order, State
 from ingot.agent.steps.course import Run, advance
 from ingot.converters.json_yaml import encode
-from ingot.converters.mapping.bind import parse
+from ingot.converters.mapping.bind import parse, read_tree
 
 PAIR = [{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}]
 ROWS = [{"q": f"Question {n}?", "a": f"Answer number {n}.", "keep": n < 5} for n in range(20)]
@@ -31,7 +31,7 @@ def validated(
     advance(run, until="propose")
     proposal = Proposal(
         decision="sft",
-        mapping={"version": 2, **document},
+        mapping=read_tree({"version": 2, **document}),
         confidence=0.9,
         reason="because",
         mapper=mapper,

@@ -10,6 +10,7 @@ from ingot.agent.proposing.proposal import Request
 from ingot.agent.proposing.rules.mapper import propose
 from ingot.converters.sources import open_source
 from ingot.converters.sources.sample import draw_sample
+from tests.agent.documents import document
 
 
 def _turns(pool: Any, n: int, count: int = 4) -> list[str]:
@@ -131,7 +132,7 @@ def test_a_file_is_a_conversation_where_it_lists_messages(
     source = open_source(str(tmp_path))
     proposal = propose(source, draw_sample(source), Request(mode="sft"))
     assert proposal.mapping is not None
-    assert proposal.mapping["source"]["root"] == "$"
+    assert document(proposal.mapping)["source"]["root"] == "$"
 
 
 def test_files_that_list_records_stay_lists_of_records(tmp_path: Path, pool: Any) -> None:
@@ -142,7 +143,7 @@ def test_files_that_list_records_stay_lists_of_records(tmp_path: Path, pool: Any
     source = open_source(str(tmp_path))
     proposal = propose(source, draw_sample(source), Request(mode="sft"))
     assert proposal.mapping is not None
-    assert proposal.mapping.get("source", {}).get("root") != "$"
+    assert document(proposal.mapping).get("source", {}).get("root") != "$"
 
 
 def test_what_all_rows_of_a_talk_say_of_the_system_is_said_once(mapped: Any, pool: Any) -> None:

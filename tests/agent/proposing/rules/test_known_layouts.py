@@ -18,6 +18,7 @@ from ingot.converters import json_yaml
 from ingot.converters.mapping.bind import parse
 from ingot.converters.sources import open_source
 from ingot.converters.sources.sample import draw_sample
+from tests.agent.documents import document
 from tests.agent.proposing.rules.conftest import Mapped, _records
 from tests.conftest import SURE
 
@@ -117,7 +118,9 @@ def test_parts_that_no_row_has_are_left_out_and_told(tmp_path):
     found = proposal_of(tmp_path / "raw")
     assert layout_of(found) == "claude"
     assert found.mapping is not None
-    assert found.mapping["messages"][0]["content"] == [{"any_of": ["content[*].text", "text"]}]
+    assert document(found.mapping)["messages"][0]["content"] == [
+        {"any_of": ["content[*].text", "text"]}
+    ]
     assert any("attachments[*].extracted_content" in one.why for one in found.evidence)
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from ingot.converters.errors import MappingError, Problem
-from ingot.converters.mapping.bind import bind, parse
+from ingot.converters.mapping.bind import bind, bind_tree, parse
 from ingot.converters.mapping.documents.writer import to_document
 from ingot.converters.mapping.rows.executor import UnifiedBatch
 
@@ -453,7 +453,7 @@ def test_a_file_is_checked_without_data_and_given_as_it_stands() -> None:
         "/meta/original_id",
     ]
     document["meta"] = {"source": "wikipedia's", "language": "lang"}
-    assert parse(document, where="m.json") == document
+    assert to_document(parse(document, where="m.json")) == document
     rows = [{"instruction": "Answer.", "a": str(i), "lang": "en"} for i in range(30)]
-    mapping = bind(parse(document, where="m.json"), rows)
+    mapping = bind_tree(parse(document, where="m.json"), rows)
     assert [m.role for m in mapping.outer.messages or ()] == ["system", "assistant"]
