@@ -45,7 +45,8 @@ def _keep_draft(mapping: Mapping, document: Json) -> Mapping:
     """Keep what a document says beside its new tree; the provenance, where it has one, is apart."""
     if mapping.provenance is not None:
         document = {key: one for key, one in document.items() if key != "provenance"}
-    object.__setattr__(mapping, "draft", document)  # copies have none: no argument sets it
+    stated = {} if document is None else document
+    object.__setattr__(mapping, "draft", stated)  # copies have none: no argument sets it
     return mapping
 
 

@@ -14,6 +14,7 @@ from ingot.agent.state import Order, State
 from ingot.agent.steps.course import Run, advance
 from ingot.converters.json_yaml import encode
 from ingot.converters.mapping.bind import parse, read_tree
+from ingot.converters.mapping.documents.writer import to_document
 
 PAIR = [{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}]
 ROWS = [{"q": f"Question {n}?", "a": f"Answer number {n}.", "keep": n < 5} for n in range(20)]
@@ -44,11 +45,13 @@ def validated(
 def test_the_provenance_tells_the_shape(tmp_path: Path) -> None:
     state = validated(tmp_path, {"messages": PAIR})
     assert state["proposal"]
-    document: Any = state["proposal"].mapping
-    kept = document["provenance"]
+    mapping = state["proposal"].mapping
+    assert mapping
+    assert mapping.provenance
+    kept = mapping.provenance
     assert kept["shape"]["paths"]["q"] == "string"
     assert kept["fingerprint"] == shape_fingerprint(kept["shape"])
-    assert parse(document, where="x") == document
+    assert parse(to_document(mapping), where="x") == mapping
     assert review_by_gates(state).decision == "approve"
     assert {one.state for one in gates_of_state(state)} == {"pass"}
 
