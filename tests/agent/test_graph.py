@@ -60,6 +60,8 @@ class Run:
         self.context = Context(turns={"scripted": self.mapper})
         self.graph = graph.copy({"checkpointer": InMemorySaver()})
         given = {"mapper": "scripted", "records": "jsonl", **order}
+        if "mapping" in given:
+            given["mapping"] = read_tree(given["mapping"])
         self.order = Order(source=str(data), out=str(out), **given)
 
     def begin(self) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from ingot.converters.json_yaml import decode, encode
 from ingot.converters.mapping.bind import parse
 from ingot.converters.sources import open_source
 from ingot.converters.sources.sample import draw_sample
+from tests.agent.documents import document
 
 
 def test_a_proposal_goes_through_json() -> None:
@@ -46,7 +47,7 @@ def test_the_rules_say_why_and_what_came_second(tmp_path: Path) -> None:
     assert targets["decision"].choice == "sft"
     assert str(targets["decision"].runner_up).startswith("pt: ")
     assert "look like questions" in targets["messages.user"].why
-    assert parse(proposal.mapping, where="rules")
+    assert parse(document(proposal.mapping), where="rules")
     assert propose(source, draw_sample(source), Request()) == proposal
 
 
@@ -124,4 +125,4 @@ def test_any_rows_get_a_proposal_that_parses(tmp_path: Path, seed: int) -> None:
         except IngotError as error:  # the reader may refuse such a file, and says so
             pytest.skip(str(error))
         if proposal.mapping is not None:
-            assert parse(proposal.mapping, where="rules")
+            assert parse(document(proposal.mapping), where="rules")

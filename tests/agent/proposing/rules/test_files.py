@@ -9,7 +9,7 @@ import pytest
 
 from ingot.agent.proposing.proposal import Request
 from ingot.agent.proposing.rules.mapper import propose
-from ingot.converters.mapping.bind import bind
+from ingot.converters.mapping.bind import bind_tree
 from ingot.converters.mapping.check import check_mapping
 from ingot.converters.sources import open_source
 from ingot.converters.sources.facts import SourceSpec
@@ -52,11 +52,10 @@ def turns(folder: Path) -> tuple[Any, list[tuple[str, str]]]:
     source = open_source(str(folder))
     proposal = propose(source, draw_sample(source), Request(mode="sft"))
     assert proposal.mapping is not None, proposal.reason
-    facts = source.guessed.to_document() | document(proposal.mapping).get("source", {})
-    opened = source.with_spec(SourceSpec.from_document(facts))
+    opened = source.with_spec(source.guessed.with_facts(proposal.mapping.source))
     sample = draw_sample(opened)
     report = check_mapping(
-        bind(proposal.mapping, [r.value for r in sample.rows]), sample, source_name="x"
+        bind_tree(proposal.mapping, [r.value for r in sample.rows]), sample, source_name="x"
     )
     return proposal, [
         tuple(m["content"] for m in record["messages"]) for _, record in report.examples
@@ -136,9 +135,8 @@ def test_files_that_hold_a_table_each_are_read_by_their_rows(
         document = {"data": rows} if form == "under a key" else keyed
         (tmp_path / f"part{number}.json").write_text(json.dumps(document))
     proposal, examples = turns(tmp_path)
-    assert document(proposal.mapping)["source"] == {
-        "root": "data[*]" if form == "under a key" else "*"
-    }
+    assert proposal.mapping is not None
+    assert proposal.mapping.source.root == ("data[*]" if form == "under a key" else "*")
     assert examples[0][0].startswith(FR[0])
     assert all(len(one) == 2 for one in examples)
 
@@ -152,7 +150,7 @@ def test_files_that_hold_a_conversation_each_are_read_as_one(tmp_path: Path) -> 
         document = {"id": f"c{number}", "messages": messages}
         (tmp_path / f"talk{number}.json").write_text(json.dumps(document))
     proposal, examples = turns(tmp_path)
-    assert "source" not in proposal.mapping
+    assert proposal.mapping.source == SourceSpec()
     assert all(len(one) == 12 for one in examples)
 
 

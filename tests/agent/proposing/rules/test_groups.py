@@ -72,7 +72,8 @@ def test_lines_of_a_document_are_no_turns(mapped: Any, pool: Any) -> None:
         for n in range(8)
         for k, text in enumerate(_turns(pool, n))
     ]
-    assert "group" not in (mapped(rows, "sft").proposal.mapping or {})
+    mapping = mapped(rows, "sft").proposal.mapping
+    assert mapping is None or mapping.group is None
 
 
 def _replies(pool: Any, turns: int, parent: Any) -> list[dict[str, Any]]:
@@ -94,7 +95,8 @@ def test_replies_are_put_behind_what_they_answer(mapped: Any, pool: Any) -> None
 
 def test_replies_that_branch_are_no_conversation(mapped: Any, pool: Any) -> None:
     rows = _replies(pool, 5, lambda n, k: f"m{n}0" if k else None)
-    assert "group" not in (mapped(rows, "sft").proposal.mapping or {})
+    mapping = mapped(rows, "sft").proposal.mapping
+    assert mapping is None or mapping.group is None
 
 
 def test_rows_that_hold_both_sides_are_gathered_by_their_dialogue(mapped: Any, pool: Any) -> None:

@@ -118,9 +118,9 @@ def test_parts_that_no_row_has_are_left_out_and_told(tmp_path):
     found = proposal_of(tmp_path / "raw")
     assert layout_of(found) == "claude"
     assert found.mapping is not None
-    assert document(found.mapping)["messages"][0]["content"] == [
-        {"any_of": ["content[*].text", "text"]}
-    ]
+    assert document(found.mapping)["messages"][0]["content"] == {
+        "any_of": ["content[*].text", "text"]
+    }
     assert any("attachments[*].extracted_content" in one.why for one in found.evidence)
 
 

@@ -9,6 +9,7 @@ import pytest
 from ingot.agent.proposing.proposal import Proposal, Request
 from ingot.agent.proposing.rules.mapper import propose
 from ingot.converters.sources import open_source
+from ingot.converters.sources.facts import SourceSpec
 from ingot.converters.sources.sample import draw_sample
 from tests.agent.documents import document
 
@@ -155,7 +156,7 @@ def test_documents_on_lines_with_blank_ones_between_are_read_by_lines(
     )
     assert not _is_whole(proposal)
     assert proposal.mapping is not None
-    assert "source" not in proposal.mapping
+    assert proposal.mapping.source == SourceSpec()
     assert proposal.confidence > 0.6
 
 
