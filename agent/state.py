@@ -13,7 +13,6 @@ from ingot.agent.proposing.order import Order as Order
 from ingot.agent.proposing.proposal import Attempt, Evidence, SafeProposal, Turn
 from ingot.converters.errors import count_text
 from ingot.converters.json_yaml import EMPTY, OMIT, UNSTORED
-from ingot.converters.mapping.bind import MAPPING_FORM
 from ingot.converters.mapping.check import PathReach
 from ingot.converters.mapping.language import Mapping
 from ingot.converters.mapping.loss import NO_LOSS, Loss
@@ -310,7 +309,7 @@ class Outcome:
     confidence: float | None
     reason: Safe | None
     evidence: tuple[Evidence, ...]
-    mapping: Annotated[Mapping | None, MAPPING_FORM]
+    mapping: Mapping | None
     check: Check | None
     problems: tuple[SafeProblem, ...]
     gates: tuple[Gate, ...]

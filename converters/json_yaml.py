@@ -1,14 +1,14 @@
 """Read, write and show JSON and YAML: files, the JSON Schemas of ingot, typed values, short texts.
 
 `encode` and `decode` turn dataclasses into plain JSON and back by their type hints. A hint may say
-how a field stands in JSON: `Annotated[T, OMIT]`, or `Annotated[T, JsonForm(...)]`.
+how a field stands in JSON: `Annotated[T, OMIT]`.
 """
 
 import hashlib
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import Field, dataclass, fields, is_dataclass
+from dataclasses import Field, fields, is_dataclass
 from functools import cache, reduce
 from importlib import resources
 from pathlib import Path
@@ -300,17 +300,8 @@ UNSTORED = "never written"
 EMPTY = "an empty object stands for None"
 
 
-@dataclass(frozen=True, slots=True)
-class JsonForm:
-    """How the values of a field stand in JSON, where their fields do not say it; None is null."""
-
-    write: Callable[[Any], Json]
-    read: Callable[[Json], Any]
-
-
-def _stated_form(hint: Any) -> JsonForm | None:  # noqa: ANN401
-    marks = getattr(hint, "__metadata__", ())
-    return next((one for one in marks if isinstance(one, JsonForm)), None)
+# How values of a type are written and read, where their fields do not say it.
+FORMS: dict[Any, tuple[Callable[[Any], Json], Callable[[Json], Any]]] = {}
 
 
 def encode(value: Any, hint: Any = None) -> Json:  # noqa: ANN401
@@ -319,8 +310,8 @@ def encode(value: Any, hint: Any = None) -> Json:  # noqa: ANN401
     inner = _strip_hint(kind)
     if value is None:
         return {} if EMPTY in getattr(hint, "__metadata__", ()) else None
-    if form := _stated_form(hint):
-        return form.write(value)
+    if inner in FORMS:
+        return FORMS[inner][0](value)
     if is_dataclass(inner) or is_typeddict(inner):
         hints = _field_hints(inner)
         if is_typeddict(inner):
@@ -354,8 +345,8 @@ def decode(kind: type[T], document: Json) -> T:
 
 def _decode_hint(hint: Any, document: Json) -> Any:  # noqa: ANN401
     inner = _strip_hint(hint)
-    if document is not None and (form := _stated_form(hint)):
-        return form.read(document)
+    if document is not None and inner in FORMS:
+        return FORMS[inner][1](document)
     if document is None or (not document and inner is not hint and is_dataclass(inner)):
         return None
     if is_typeddict(inner) or is_dataclass(inner):

@@ -43,7 +43,7 @@ from ingot.converters.errors import (
     ReviewNeeded,
 )
 from ingot.converters.json_yaml import find_json
-from ingot.converters.mapping.bind import NO_MAPPING, load_mapping, read_tree
+from ingot.converters.mapping.bind import load_mapping, read_tree
 from ingot.converters.mapping.check import CheckReport
 from ingot.converters.mapping.documents.writer import to_document
 from ingot.converters.mapping.language import Mapping as MappingTree
@@ -407,8 +407,13 @@ def _access(model: str, tokens: int | None) -> "ModelAccess":
 
 def _order(location: str, mapping: MappingLike, **settings: Any) -> Order:  # noqa: ANN401
     file = os.fspath(mapping) if isinstance(mapping, str | os.PathLike) else None
-    tree = _read_mapping(mapping)
-    return Order(source=location, mapper="file", mapping=tree, mapping_file=file, **settings)
+    return Order(
+        source=location,
+        mapper="file",
+        mapping=_read_mapping(mapping),
+        mapping_file=file,
+        **settings,
+    )
 
 
 def _read_mapping(mapping: MappingLike) -> MappingTree:
@@ -430,8 +435,9 @@ def _check_approved(mapping: MappingLike) -> None:
 
 
 def _try(context: Context, order: Order) -> Trial:
-    mapping = order.mapping or NO_MAPPING
-    return try_out(context.locate(order), order, mapping, where=order.mapping_file or "mapping")
+    return try_out(
+        context.locate(order), order, order.mapping, where=order.mapping_file or "mapping"
+    )
 
 
 def _json_text(value: Json) -> str:

@@ -15,8 +15,7 @@ from ingot.agent.proposing.proposal import (
 )
 from ingot.agent.state import State
 from ingot.converters.errors import MappingError, SourceError
-from ingot.converters.mapping.bind import NO_MAPPING
-from ingot.converters.mapping.language import META_KEYS, Mapping
+from ingot.converters.mapping.language import META_KEYS, Layout, Mapping
 
 _OTHER_MODE = {"pt": "sft", "sft": "pt"}
 
@@ -42,7 +41,7 @@ def find_alternatives(
 ) -> tuple[Alternative, ...]:
     """Find other mappings than that of a state, or than one of now, that pass on the sample."""
     current = now or state.get("proposal")
-    mapping = (current and current.mapping) or NO_MAPPING
+    mapping = (current and current.mapping) or Mapping(outer=Layout())
     decision = current.decision if current else "no mapping"
     seen, found = [mapping], []
     for one in _candidate_mappings(state, context, mapping, decision):

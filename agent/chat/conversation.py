@@ -19,8 +19,9 @@ from ingot.agent.state import Order, State
 from ingot.converters.errors import OutputError
 from ingot.converters.json_yaml import EMPTY, OMIT, decode, encode
 from ingot.converters.mapping.bind import NO_MAPPING
+from ingot.converters.mapping.documents.writer import plain_document
 from ingot.converters.mapping.language import Mapping
-from ingot.converters.rows import Safe
+from ingot.converters.rows import MappingDocument, Safe
 from ingot.converters.sources import SourceSpec
 
 FORM = 1  # of the JSON that a conversation is kept as
@@ -75,6 +76,11 @@ class Conversation:
         """Return the current mapping, one that says nothing yet if there is none."""
         proposal = self.state.get("proposal")
         return (proposal and proposal.mapping) or NO_MAPPING
+
+    @property
+    def document(self) -> MappingDocument:
+        """Return the document of the current mapping, without its provenance."""
+        return plain_document(self.mapping)
 
     @property
     def spec(self) -> SourceSpec:

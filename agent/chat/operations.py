@@ -19,7 +19,7 @@ from ingot.agent.chat.typed_values import (
     with_known_values,
 )
 from ingot.agent.context import Context
-from ingot.agent.judging.problem_words import explain_problem, typed_name
+from ingot.agent.judging.problem_words import shown_problems, typed_name
 from ingot.agent.judging.trial import Trial, try_out
 from ingot.agent.privacy import EMPTY_TEXT, Redactor, Safe, SafeProblem, SafeValue
 from ingot.agent.proposing.columns import values_at
@@ -155,17 +155,17 @@ def change_mapping(
     mapping = (proposal and proposal.mapping) or NO_MAPPING
     turn = replace(turn, provenance={**turn.provenance, **(provenance or {})})
     source, sample = context.data.source, context.data.sample
-    facts = mapping.source
-    rows = sample if facts == SourceSpec() else context.readings.read(facts).sample
+    rows = (
+        sample if mapping.source == SourceSpec() else context.readings.read(mapping.source).sample
+    )
     typed = list(_type_edits(edits, mapping, rows, source))
     try:
         made = apply_edits(mapping, typed)
     except MappingError as error:
         if any(one.code == EDIT for one in error.problems):
             raise
-        redactor = context.data.redactor
-        wrong = (redactor.problem(explain_problem(one, mapping)) for one in error.problems)
-        return {**state, "turn": turn, "check": None, "problems": tuple(wrong)}
+        wrong = shown_problems(error.problems, mapping, context.data.redactor)
+        return {**state, "turn": turn, "check": None, "problems": wrong}
     changed = read_changed(mapping, made)
     state = {**state, "turn": turn}
     if any(one["set"] in FILE_EDITS for one in edits):
@@ -207,8 +207,8 @@ def _with_own_id(mapping: Mapping, sample: Sample) -> Mapping:
         return mapping
     taken = frozenset(value_strings(part_document(outer.text)))
     found, _ = find_meta(plain_reading(sample, {}, 1.0, "").view, taken)
-    path = compile_path(found.get("original_id", "~"))
-    meta = {**outer.meta, "original_id": Value(kind="path", path=path)}
+    own = Value(kind="path", path=compile_path(found.get("original_id", "~")))
+    meta = {**outer.meta, "original_id": own}
     return read_changed(mapping, replace(mapping, outer=replace(outer, meta=meta)))
 
 
@@ -227,9 +227,9 @@ def _follow_language(
     language = _literal_value(found.get("language"))
     if language == stated:
         return proposal, changed
-    meta = {key: value for key, value in changed.outer.meta.items() if key != "language"}
-    meta |= {"language": language} if language else {}
-    changed = replace(changed, outer=replace(changed.outer, meta=meta))
+    kept = {key: value for key, value in changed.outer.meta.items() if key != "language"}
+    meta = kept | ({"language": language} if language else {})
+    changed = read_changed(changed, replace(changed, outer=replace(changed.outer, meta=meta)))
     # None: what is detected later, when the other texts are chosen too, is stated again.
     return replace(proposal, detected={"language": None, **found}), changed
 
@@ -256,7 +256,7 @@ def refusal_problems(
 _AROUND = ("each", "group", "root", *FILE_EDITS)  # where all other paths start
 
 
-def replace_mapping(state: State, mapping: Mapping, context: Context) -> State:
+def replace_mapping(state: State, mapping: Mapping | None, context: Context) -> State:
     """Put another mapping, made by a person, into a state, and check it on the sample."""
     proposal = correct_proposal(state.get("proposal") or _NO_PROPOSAL, mapping)
     proposal = replace(proposal, reason=_NO_PROPOSAL.reason)

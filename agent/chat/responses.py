@@ -17,7 +17,7 @@ from ingot.agent.chat.edits import KINDS, Edit
 from ingot.agent.chat.suggestions import suggest_commands
 from ingot.agent.context import Context, list_fields
 from ingot.agent.judging.policy import failed_gates
-from ingot.agent.judging.problem_words import explain_problem
+from ingot.agent.judging.problem_words import shown_problems
 from ingot.agent.judging.trial import shown_report, try_out
 from ingot.agent.model import client
 from ingot.agent.model.budget import Spent, Usage, estimate_cost
@@ -218,8 +218,7 @@ def _ask_model(conversation: Conversation, words: str, context: Context, hear: O
 def _safe_problems(
     problems: Iterable[Problem], conversation: Conversation, context: Context
 ) -> tuple[SafeProblem, ...]:
-    redactor, mapping = context.data.redactor, conversation.mapping
-    return tuple(redactor.problem(explain_problem(one, mapping)) for one in problems)
+    return shown_problems(problems, conversation.mapping, context.data.redactor)
 
 
 def count_usage(conversation: Conversation, context: Context) -> Conversation:

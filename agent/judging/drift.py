@@ -205,13 +205,13 @@ def _lacks_role(one: Change, named: set[str] | None) -> bool:
     return named is not None and "*" not in named and not set(one.names) <= named
 
 
-def stored_shape(mapping: Mapping) -> Shape | None:
+def stored_shape(mapping: Mapping | None) -> Shape | None:
     """Return the shape in a mapping's provenance; None if there is none to compare with.
 
     A mapping whose `source` was edited since reads other rows and columns: its shape says nothing.
     """
-    kept = (mapping.provenance or {}).get("shape")
-    if not kept or kept.get("facts", {}) != mapping.source.to_document():
+    kept = ((mapping and mapping.provenance) or {}).get("shape")
+    if not mapping or not kept or kept.get("facts", {}) != mapping.source.to_document():
         return None
     return cast("Shape", dict(kept))
 

@@ -118,8 +118,7 @@ def approved_counts(state: State) -> dict[str, int | None] | None:
     What the sample shows too is settled (None: any number) once a person has seen it.
     """
     proposal, check = state.get("proposal"), state.get("check")
-    mapping = proposal.mapping if proposal else None
-    made = (mapping and mapping.provenance) or {}
+    made = (proposal and proposal.mapping and proposal.mapping.provenance) or {}
     if made.get("mapper") not in ("rules", MODEL) or made.get("edited"):
         return None
     approved: dict[str, int | None] = {**_read_approved(made, "approved")}

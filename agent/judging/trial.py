@@ -10,7 +10,7 @@ from ingot.agent.context import OpenedSource, Readings
 from ingot.agent.privacy import DIFFERS, NOT_SHOWN, Redactor
 from ingot.agent.state import Check, Order
 from ingot.converters.errors import Problem
-from ingot.converters.mapping.bind import bind_tree, stated_source
+from ingot.converters.mapping.bind import NO_MAPPING, bind_tree
 from ingot.converters.mapping.check import CheckReport, check_mapping, sample_batches
 from ingot.converters.mapping.language import Mapping
 from ingot.converters.mapping.rows.executor import Record, RowExecutor
@@ -32,14 +32,15 @@ class Trial:
 
 
 def try_out(
-    readings: Readings, order: Order, mapping: Mapping, *, where: str, show: int = 3
+    readings: Readings, order: Order, mapping: Mapping | None, *, where: str, show: int = 3
 ) -> Trial:
     """Run a mapping on the sample. Raises MappingError where a part of it is wrong.
 
     What the reader guessed is stated in it, so that nobody guesses otherwise; version 1 has no
     place for that.
     """
-    reading = readings.read(stated_source(mapping, where=where))
+    mapping = mapping or NO_MAPPING
+    reading = readings.read(bind_tree(mapping, where=where).source)
     source, sample = reading.source, reading.sample
     name = order.source_name or source.name
     with limit_looks():

@@ -311,8 +311,7 @@ def _waiting_facts(
 
 def _proposal_facts(facts: SetFacts, outcome: Outcome) -> SetFacts:
     check, usage = outcome.check, outcome.usage
-    mapping = outcome.mapping
-    provenance = (mapping and mapping.provenance) or {}
+    provenance = (outcome.mapping and outcome.mapping.provenance) or {}
     of_file = outcome.mapper == "file" and "mapper" in provenance
     return replace(
         facts,
@@ -322,7 +321,7 @@ def _proposal_facts(facts: SetFacts, outcome: Outcome) -> SetFacts:
         confidence=provenance.get("confidence") if of_file else outcome.confidence,
         coverage=check.coverage if check else None,
         spent={key: getattr(usage, key) for key in _SPENT} if usage else {},
-        mapping=to_document(mapping) if mapping else None,
+        mapping=to_document(outcome.mapping) if outcome.mapping else None,
         fingerprint=provenance.get("fingerprint"),
         why=Safe("by its approved mapping") if of_file else _proposal_words(outcome),
     )
@@ -365,10 +364,17 @@ def _settled_facts(
     if manifest["decision"] == "irrelevant":
         return facts
     local, file = isinstance(place, Path), _relative_name(lake.mapping(name), lake.out)
-    stated = load_json(done.folder / MAPPING) if local else read_json(f"{place}/{MAPPING}") or {}
-    mapping = read_tree(stated)
+    mapping = read_tree(
+        load_json(done.folder / MAPPING) if local else read_json(f"{place}/{MAPPING}") or {}
+    )
     figures = replace(facts.figures, samples=_shown_records(order, mapping, context))
-    facts = replace(facts, status="converted", mapping=stated, mapping_file=file, figures=figures)
+    facts = replace(
+        facts,
+        status="converted",
+        mapping=to_document(mapping),
+        mapping_file=file,
+        figures=figures,
+    )
     return _pin_rows(task, facts, mapping, context) if lake.pin else facts
 
 

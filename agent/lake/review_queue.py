@@ -31,8 +31,7 @@ from ingot.agent.state import Order, State
 from ingot.converters.errors import ConversionError, OutputError, SourceError
 from ingot.converters.lake.catalog import SetFacts, status_text
 from ingot.converters.lake.survey import DataSet
-from ingot.converters.mapping.bind import NO_MAPPING, load_mapping, read_tree
-from ingot.converters.mapping.documents.writer import plain_document
+from ingot.converters.mapping.bind import load_mapping, read_tree
 from ingot.converters.mapping.language import Mapping
 from ingot.converters.output.files import output_errors, write_file
 from ingot.converters.rows import Json
@@ -210,10 +209,9 @@ def try_mapping(
 
 def talked_mapping(shown: ShownProposal, talk: Conversation) -> tuple[Mapping, dict[str, Json]]:
     """Return the mapping that a conversation about a proposal ended with, and its provenance."""
-    former, made = shown.mapping or NO_MAPPING, talk.state["turn"].provenance
+    former, made = shown.mapping, talk.state["turn"].provenance
     edited = {"edited": True, **{k: made[k] for k in ("edited_with",) if k in made}}
-    mapping = read_tree(plain_document(talk.mapping))
-    return mapping, {**(former.provenance or {}), **edited}
+    return read_tree(talk.document), {**((former and former.provenance) or {}), **edited}
 
 
 def _waiting_state(order: LakeOrder, data_set: DataSet) -> State | None:

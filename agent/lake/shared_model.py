@@ -32,6 +32,7 @@ from ingot.agent.proposing.proposal import (
 from ingot.converters.errors import ModelError
 from ingot.converters.lake.survey import DataSet
 from ingot.converters.mapping import language
+from ingot.converters.mapping.bind import read_changed
 from ingot.converters.mapping.language import Layout, Value
 from ingot.converters.output.files import LockedError, hold_lock
 from ingot.converters.sources import Source
@@ -235,9 +236,9 @@ def _approved_turn(mapping: language.Mapping, first: str, rules: Proposal | None
             }
             return replace(layout, meta={**stated, **own} if layout.meta else {})
 
-        alternatives = tuple(map(restate, mapping.any_of))
-        outer = restate(mapping.outer)
-        mapping = replace(mapping, outer=outer, any_of=alternatives, provenance=None)
+        outer, variants = restate(mapping.outer), tuple(map(restate, mapping.any_of))
+        made = replace(mapping, outer=outer, any_of=variants, provenance=None)
+        mapping = read_changed(mapping, made)
     proposal = Proposal(
         decision=mapping.kind,
         mapping=mapping,

@@ -20,7 +20,7 @@ from ingot.agent.state import Order
 from ingot.agent.steps.order_schema import check_order
 from ingot.converters.errors import ConversionError, IngotError
 from ingot.converters.mapping.bind import load_mapping, read_tree
-from ingot.converters.mapping.documents.writer import plain_document, to_document
+from ingot.converters.mapping.documents.writer import plain_document
 from ingot.converters.mapping.language import Mapping
 from ingot.converters.rows import Json
 
@@ -102,8 +102,11 @@ class ConfinedFolder:
 
     def keep_mapping(self, mapping: Mapping) -> str:
         """Keep a mapping under a name; a secret of the data in it never leaves the machine."""
-        document = to_document(mapping)
-        known = [name for name, one in self._mappings.items() if to_document(one) == document]
+        known = [
+            name
+            for name, one in self._mappings.items()
+            if one == mapping and one.provenance == mapping.provenance
+        ]
         if known:
             return known[0]
         self._made += 1

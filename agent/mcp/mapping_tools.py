@@ -46,9 +46,8 @@ from ingot.agent.state import Review, State
 from ingot.agent.steps.course import Run, advance
 from ingot.converters.errors import ConversionError, MappingError
 from ingot.converters.json_yaml import encode
-from ingot.converters.mapping.bind import NO_MAPPING
 from ingot.converters.mapping.documents.writer import to_document
-from ingot.converters.mapping.language import Mapping
+from ingot.converters.mapping.language import Layout, Mapping
 from ingot.converters.records.writers import reject_text
 from ingot.converters.sources.facts import stored_bytes
 
@@ -141,8 +140,8 @@ class MappingTools:
         proposal, order = state.get("proposal"), state["order"]
         if not state.get("check") or not proposal:
             raise ConversionError(source, "no mapping that can be run", _problems_text(state))
-        mapped, most = proposal.mapping or NO_MAPPING, start + rows
-        trial = try_out(context.readings, order, mapped, where="the mapping", show=most)
+        most = start + rows
+        trial = try_out(context.readings, order, proposal.mapping, where="the mapping", show=most)
         tried = shown_report(order, trial, show=most)
         redactor = trial.reading.redactor
         pairs = [
@@ -263,8 +262,7 @@ class MappingTools:
         if given is None:
             order, context = self._folder.open(source)
             return run_once(order, context), context
-        mapping = to_document(self._folder.mapping(given))
-        order, context = self._folder.open(source, mapping=mapping)
+        order, context = self._folder.open(source, mapping=to_document(self._folder.mapping(given)))
         return try_mapping(order, context).state, context
 
     def _with_mapping(
@@ -276,8 +274,7 @@ class MappingTools:
         proposal = tried.get("proposal")
         if own and proposal and own.mapping == proposal.mapping:
             return state, True
-        mapping = (proposal and proposal.mapping) or NO_MAPPING
-        return replace_mapping(state, mapping, context), False
+        return replace_mapping(state, proposal.mapping if proposal else None, context), False
 
     def _refuse(self, state: State, reasons: list[str], context: Context) -> str:
         """Write the proposal for a person; the answer names their command."""
@@ -327,7 +324,7 @@ _FOREIGN = "the mapping is not the one that ingot proposes, so no gate can appro
 def _changed_state(state: State, line: str, context: Context) -> State:
     """The state after one command that changes the mapping."""
     proposal = state.get("proposal")
-    mapping = (proposal and proposal.mapping) or NO_MAPPING
+    mapping = (proposal and proposal.mapping) or Mapping(outer=Layout())
     try:
         meant = parse_command(line, mapping, list_fields(context.data))
     except CommandSyntaxError as error:

@@ -17,7 +17,7 @@ from ingot.converters.convert.options import (
     WorkerCount,
 )
 from ingot.converters.json_yaml import OMIT
-from ingot.converters.mapping.bind import MAPPING_FORM, stated_source
+from ingot.converters.mapping.bind import bind_tree
 from ingot.converters.mapping.language import Mapping
 from ingot.converters.output.sharding import JobShard, RayAddress, RunnerName
 from ingot.converters.settings import Setting
@@ -99,7 +99,7 @@ class Order:
     out: str | None = None
     mode: Mode = "auto"
     mapper: Mapper = "auto"
-    mapping: Annotated[Mapping | None, MAPPING_FORM] = None
+    mapping: Mapping | None = None
     mapping_file: str | None = None
     tokenizer: Tokenizer = None
     records: Records = "parquet"
@@ -124,7 +124,7 @@ class Order:
         """Return the facts about the files that the user or their mapping file states."""
         if self.mapping is None:
             return SourceSpec(format=self.format, query=self.query)
-        return stated_source(self.mapping, where=self.mapping_file or "mapping")
+        return bind_tree(self.mapping, where=self.mapping_file or "mapping").source
 
     @property
     def seen_share(self) -> str:

@@ -13,7 +13,6 @@ from typing import Annotated, NewType
 from ingot.agent.privacy import Redactor, SafeProblem
 from ingot.converters.errors import ModelError, Problem
 from ingot.converters.json_yaml import OMIT, UNSTORED, decode, encode, leaves
-from ingot.converters.mapping.bind import MAPPING_FORM
 from ingot.converters.mapping.language import Mapping
 from ingot.converters.rows import Json
 from ingot.converters.sources import Source
@@ -83,7 +82,7 @@ class Proposal:
     """
 
     decision: str
-    mapping: Annotated[Mapping | None, MAPPING_FORM]
+    mapping: Mapping | None
     confidence: float
     reason: str
     evidence: tuple[Evidence, ...] = ()

@@ -13,7 +13,6 @@ from ingot.agent.judging.trial import shown_report, try_out
 from ingot.agent.privacy import Redactor, Safe, SafeValue, redact
 from ingot.agent.reporting.mapping_words import cut_text, mapping_lines
 from ingot.agent.state import State
-from ingot.converters.mapping.bind import NO_MAPPING
 from ingot.converters.mapping.check import PathReach
 from ingot.converters.rows import Json
 
@@ -41,7 +40,7 @@ class Preview:
 def preview(state: State, readings: Readings, *, examples: int = EXAMPLES) -> Preview:
     """Return the preview of the state's proposal, on the data that it is for."""
     proposal, order, check = state["proposal"], state["order"], state["check"]
-    mapping = (proposal and proposal.mapping) or NO_MAPPING
+    mapping = proposal.mapping if proposal else None
     where = f"the {proposal.mapper}" if proposal else "the mapping"
     trial = try_out(readings, order, mapping, where=where, show=examples)
     share = order.seen_share

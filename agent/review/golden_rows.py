@@ -14,7 +14,7 @@ from pathlib import Path
 from ingot.agent.privacy import Redactor, Safe, redact
 from ingot.agent.reporting.mapping_words import common_length
 from ingot.converters.errors import SourceError, count_text, translate_read_errors
-from ingot.converters.mapping.bind import bind_tree, stated_source
+from ingot.converters.mapping.bind import bind_tree
 from ingot.converters.mapping.language import Mapping
 from ingot.converters.mapping.rows.conditions import same_json
 from ingot.converters.mapping.rows.executor import REASONS, RowExecutor, UnifiedBatch
@@ -72,7 +72,7 @@ def run_golden(mapping: Mapping, file: Path, *, source_name: str) -> GoldenResul
     if not lines:
         raise SourceError(str(file), "it holds no golden row", "a line holds a row and its records")
     golden = [(number, _parse_golden(data)) for number, data in lines]
-    fields = stated_source(mapping, where=str(file)).json_fields or ()
+    fields = bind_tree(mapping, where=str(file)).source.json_fields or ()
     rows = [row for _, one in golden if isinstance(one, dict) for row in _parse_rows(one, fields)]
     redactor = Redactor("redacted", rows)
     with limit_looks():

@@ -24,7 +24,6 @@ from ingot.converters.convert import job
 from ingot.converters.convert.options import ConvertOptions
 from ingot.converters.errors import ConversionError, CountsReviewNeeded
 from ingot.converters.json_yaml import decode, encode
-from ingot.converters.mapping.bind import NO_MAPPING
 from ingot.converters.output.files import is_store_url
 
 
@@ -84,8 +83,7 @@ def _stage_proposal(
     )
     if proposal.decision == "irrelevant":
         return job.stage_irrelevant(data.source, out, proposal.reason, options)
-    mapping = proposal.mapping or NO_MAPPING
-    trial = try_out(context.readings, order, mapping, where="the approved mapping")
+    trial = try_out(context.readings, order, proposal.mapping, where="the approved mapping")
     return job.stage_conversion(
         trial.source,
         trial.mapping,

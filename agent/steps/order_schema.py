@@ -74,8 +74,8 @@ def check_order(document: Json, *, served: bool = True) -> Order:
         faults = ["min_confidence: no number from 0 to 1"]
     if faults:
         raise ConversionError("order", "; ".join(faults[:5]))
-    mapping = document.get("mapping")
-    given = {} if mapping is None else {"mapper": "file", "mapping": read_tree(mapping)}
+    stated = document.get("mapping")
+    given = {} if stated is None else {"mapper": "file", "mapping": read_tree(stated)}
     numbers = {key: value for key, value in document.items() if isinstance(value, float)}
     whole = {key: int(numbers[key]) for key in _WHOLE_NUMBERS & numbers.keys()}
     return Order(**{**document, **whole, **given, **where})

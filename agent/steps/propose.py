@@ -11,12 +11,12 @@ from dataclasses import asdict, replace
 from ingot.agent.context import Context, list_fields
 from ingot.agent.judging import drift, model_gates
 from ingot.agent.judging.policy import DOUBTED_CONFIDENCE, closed_attempt
-from ingot.agent.judging.problem_words import explain_problem
+from ingot.agent.judging.problem_words import shown_problems
 from ingot.agent.judging.source_gates import html_gates, list_gates, summarize_source
 from ingot.agent.judging.text_coverage import ROWS, find_signals
 from ingot.agent.judging.trial import Trial, report_facts, shown_report, try_out
 from ingot.agent.model.budget import Spent, Usage
-from ingot.agent.privacy import Redactor, SafeProblem, redact
+from ingot.agent.privacy import Redactor, redact
 from ingot.agent.proposing.cards import card_evidence
 from ingot.agent.proposing.fingerprint import shape_fingerprint, source_shape
 from ingot.agent.proposing.proposal import (
@@ -36,7 +36,6 @@ from ingot.converters.errors import (
     SourceError,
     StorageError,
 )
-from ingot.converters.mapping.bind import NO_MAPPING
 from ingot.converters.mapping.language import Mapping
 from ingot.converters.rows import Json
 from ingot.converters.sources import Source, SourceSpec
@@ -136,10 +135,7 @@ def _ask_mapper(order: Order, context: Context, state: State) -> Turn:
     history = [*state.get("attempts", ())]
     if looked := state.get("looked"):
         trial = try_out(
-            context.readings,
-            order,
-            looked.proposal.mapping or NO_MAPPING,
-            where="the model's mapping",
+            context.readings, order, looked.proposal.mapping, where="the model's mapping"
         )
         shown = shown_report(order, trial, share=order.share_values)
         records = shown.examples[:RENDERED_RECORDS]
@@ -150,15 +146,16 @@ def _ask_mapper(order: Order, context: Context, state: State) -> Turn:
 
 def given_turn(order: Order) -> Turn:
     """The turn of a user who brought a mapping file."""
-    mapping = order.mapping or NO_MAPPING
-    proposal = Proposal(
-        decision=mapping.kind,
-        mapping=mapping,
-        confidence=1.0,
-        reason="The mapping was given.",  # without its path, which must not change the report
+    return Turn(
         mapper="file",
+        proposal=Proposal(
+            decision=order.mapping.kind if order.mapping else "irrelevant",
+            mapping=order.mapping,
+            confidence=1.0,
+            reason="The mapping was given.",  # without its path, which must not change the report
+            mapper="file",
+        ),
     )
-    return Turn(proposal=proposal, mapper="file")
 
 
 MOST_PROBLEMS = 5
@@ -175,9 +172,8 @@ def look(state: State, context: Context) -> State:
     proposal = state["proposal"]
     if proposal is None:
         return {"looked": None}
-    mapping = proposal.mapping or NO_MAPPING
     trial = try_out(
-        context.readings, state["order"], mapping, where="the model's mapping", show=ROWS
+        context.readings, state["order"], proposal.mapping, where="the model's mapping", show=ROWS
     )
     signals = find_signals(trial.mapping, trial.report)
     if not signals and proposal.confidence >= DOUBTED_CONFIDENCE:
@@ -225,7 +221,7 @@ def validate(state: State, context: Context) -> State:
     record = redactor.text(record_words(trial))
     checked: State = {
         "check": replace(report_facts(shown, redactor), gates=gates, record=record),
-        "problems": _shown_problems([*shown.problems, *faults], mapping, redactor),
+        "problems": shown_problems([*shown.problems, *faults], mapping, redactor),
         "proposal": replace(proposal, mapping=mapping, decision=decision),
         "halted": None,
     }
@@ -248,13 +244,7 @@ def _tell_reasons(source: Source, found: Source) -> Source:
 
 
 def _failed_check(problems: Iterable[Problem], mapping: Mapping, redactor: Redactor) -> State:
-    return {"check": None, "problems": _shown_problems(problems, mapping, redactor)}
-
-
-def _shown_problems(
-    problems: Iterable[Problem], mapping: Mapping, redactor: Redactor
-) -> tuple[SafeProblem, ...]:
-    return tuple(redactor.problem(explain_problem(one, mapping)) for one in problems)
+    return {"check": None, "problems": shown_problems(problems, mapping, redactor)}
 
 
 def _unreadable_problem(mapping: Mapping, got: str) -> Problem:
@@ -283,7 +273,7 @@ def _with_provenance(trial: Trial, proposal: Proposal, state: State) -> Mapping:
 
 def _add_drift(checked: State, trial: Trial, order: Order, context: Context) -> State:
     """The state with what has changed since the mapping was made, where it says for what data."""
-    shape, check = drift.stored_shape(order.mapping or NO_MAPPING), checked["check"]
+    shape, check = drift.stored_shape(order.mapping), checked["check"]
     if shape is None or check is None:
         return checked
     now = source_shape(trial.source, trial.sample)
@@ -300,7 +290,7 @@ def _add_drift(checked: State, trial: Trial, order: Order, context: Context) -> 
         "check": replace(
             check, drift=drift.redacted_changes(changes, redactor), changes=len(changes)
         ),
-        "problems": (*checked["problems"], *_shown_problems(problems, NO_MAPPING, redactor)),
+        "problems": (*checked["problems"], *shown_problems(problems, trial.mapping, redactor)),
     }
 
 

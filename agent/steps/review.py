@@ -35,7 +35,6 @@ from ingot.converters import json_yaml
 from ingot.converters.errors import MappingError
 from ingot.converters.mapping.bind import read_tree
 from ingot.converters.mapping.documents.writer import to_document
-from ingot.converters.mapping.language import Mapping
 from ingot.converters.rows import Json
 
 
@@ -212,9 +211,9 @@ def answer_review(state: State, answer: Json) -> State:
         return {"review": Review(decision="again", why=fault)}
     decision = answer["decisions"][0]
     if decision["type"] == "edit":
-        mapping = read_tree(_read_document(decision["edited_action"]["args"]["mapping"]))
+        document = _read_document(decision["edited_action"]["args"]["mapping"])
         return {
-            "proposal": _edited_proposal(state["proposal"], mapping),
+            "proposal": _edited_proposal(state["proposal"], document),
             "review": Review(decision="edit"),
             "opinion": None,
             "looked": None,
@@ -228,12 +227,12 @@ def answer_review(state: State, answer: Json) -> State:
     return {"review": answered, "seen": True, "approved": halted.counts if halted else {}}
 
 
-def _edited_proposal(proposal: SafeProposal | None, mapping: Mapping) -> SafeProposal | None:
+def _edited_proposal(proposal: SafeProposal | None, document: Json) -> SafeProposal | None:
     """The proposal with a person's mapping; validating that decides it anew where need be."""
     if proposal is None:
         return None
     decision = "unmappable" if proposal.decision == "irrelevant" else proposal.decision
-    return replace(correct_proposal(proposal, mapping), decision=decision)
+    return replace(correct_proposal(proposal, read_tree(document)), decision=decision)
 
 
 def answer_fault(answer: Json, allowed: Sequence[str] = REVIEW_ANSWERS) -> Safe:

@@ -38,7 +38,6 @@ from ingot.agent.ui.field_uses import (
 from ingot.converters.errors import MappingError, SourceError
 from ingot.converters.json_yaml import encode
 from ingot.converters.mapping.check import leading_paths
-from ingot.converters.mapping.documents.writer import plain_document
 from ingot.converters.mapping.language import META_KEYS, ROLES, Mapping, speaker_roles
 from ingot.converters.mapping.path_uses import path_uses
 from ingot.converters.mapping.walk import layout_parts, mapping_layouts, select_messages
@@ -73,7 +72,7 @@ def view_conversation(conversation: Conversation, context: Context) -> Facts:
         "step": {"at": conversation.at + 1, "of": len(conversation.steps)},
         "steps": [{"words": one.words, "by": one.by} for one in conversation.steps],
         "lines": [[*line] for line in mapping_lines(conversation.mapping, redactor)],
-        "mapping": redactor.value(plain_document(conversation.mapping)).json,
+        "mapping": redactor.value(conversation.document).json,
         **_view_fields(conversation, context, uses),
         "targets": _view_targets(conversation.mapping, uses),
         "gates": [encode(one) for one in gates_of_state(state)],

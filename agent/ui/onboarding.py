@@ -36,7 +36,6 @@ from ingot.converters.errors import ConversionError, IngotError, SourceError
 from ingot.converters.json_yaml import encode, json_digest
 from ingot.converters.lake.catalog import SetFacts
 from ingot.converters.lake.survey import DataSet
-from ingot.converters.mapping.documents.writer import plain_document
 from ingot.converters.progress import Progress
 from ingot.converters.rows import Json
 
@@ -298,7 +297,7 @@ class Onboarding:
         stem = Path(order.source).name.partition(".")[0] or "data"
         return {
             **view_conversation(opened.conversation, opened.context),
-            "digest": json_digest(plain_document(opened.conversation.mapping)),
+            "digest": json_digest(opened.conversation.document),
             "source": self._name(order.source),
             "out": self._name(order.out) if order.out else None,
             "suggested_out": f"results/{stem}",
@@ -318,7 +317,7 @@ class Onboarding:
 
 
 def _check_seen(opened: _Open, seen: str) -> None:
-    if json_digest(plain_document(opened.conversation.mapping)) != seen:
+    if json_digest(opened.conversation.document) != seen:
         problem = "the mapping is not the one that this page shows"
         raise ConversionError(opened.conversation.id, problem, "reload the page, and look again")
 

@@ -9,14 +9,13 @@ from pathlib import Path as File
 from typing import NoReturn
 
 from ingot.converters.errors import MappingError, Problem
-from ingot.converters.json_yaml import JsonForm, json_fault, pointer_to, violations
+from ingot.converters.json_yaml import FORMS, json_fault, pointer_to, violations
 from ingot.converters.mapping.documents.parser import Parser
 from ingot.converters.mapping.documents.reader import short_json
 from ingot.converters.mapping.documents.version1 import Version1
 from ingot.converters.mapping.documents.writer import to_document
 from ingot.converters.mapping.language import Layout, Mapping
 from ingot.converters.rows import Json
-from ingot.converters.sources.facts import SourceSpec
 
 # Deeper and longer than any mapping that a person can read, and far from what a machine cannot.
 MAX_LEVELS = 40
@@ -26,27 +25,13 @@ _TABLES = ("map", "split", "in", "not_in", "files", "columns", "json_fields", "p
 _MAX_BITS = 4096
 
 
-def parse(document: Json, *, where: str) -> Mapping:
-    """Return the tree of a document without data. Raises MappingError where a part is wrong."""
-    mapping, problems = _parse_document(document, None)
-    if problems:
-        raise MappingError(where, tuple(problems))
-    return mapping if "version" in document else _keep_draft(mapping, document)
-
-
 def read_tree(document: Json) -> Mapping:
     """Return the tree of a document; its `draft` keeps wrong parts, which are not in the tree."""
     mapping, problems = _parse_document(document, None)
-    valid = not problems and "version" in document
-    return mapping if valid else _keep_draft(mapping, document)
-
-
-def _keep_draft(mapping: Mapping, document: Json) -> Mapping:
-    """Keep what a document says beside its new tree; the provenance, where it has one, is apart."""
-    if mapping.provenance is not None:
-        document = {key: one for key, one in document.items() if key != "provenance"}
-    stated = {} if document is None else document
-    object.__setattr__(mapping, "draft", stated)  # copies have none: no argument sets it
+    if problems or "version" not in document:
+        if mapping.provenance is not None:
+            document = {key: one for key, one in document.items() if key != "provenance"}
+        object.__setattr__(mapping, "draft", document or {})  # copies have none: it is no argument
     return mapping
 
 
@@ -58,27 +43,21 @@ def read_changed(before: Mapping, made: Mapping) -> Mapping:
     stated, changed = before.draft, to_document(made)
     if isinstance(stated, dict) and stated.get("version") == 2:
         known = to_document(replace(before))
-        if made.kind == "irrelevant" and not any(key in stated for key in _BODIES):
+        if made.kind == "irrelevant" and stated.keys().isdisjoint(("text", "messages", "any_of")):
             del changed["text"]  # nothing is said of it yet
         changed |= {key: one for key, one in stated.items() if known.get(key) == changed.get(key)}
     return read_tree(changed)
 
 
-_BODIES = ("text", "messages", "any_of")  # of which every mapping says one
-
-
-def stated_source(mapping: Mapping, *, where: str) -> SourceSpec:
-    """Return the facts about the files that a mapping states. Raises MappingError."""
-    return (mapping if mapping.draft is None else parse(mapping.draft, where=where)).source
-
-
-def bind_tree(mapping: Mapping, values: Sequence[Json] = (), *, where: str = "mapping") -> Mapping:
-    """Return the mapping that a tree means for these rows. Raises MappingError."""
+def bind_tree(
+    mapping: Mapping, values: Sequence[Json] | None = None, *, where: str = "mapping"
+) -> Mapping:
+    """Return the mapping that a tree means for these rows, or without any. Raises MappingError."""
     return mapping if mapping.draft is None else bind(mapping.draft, values, where=where)
 
 
-def bind(document: Json, values: Sequence[Json] = (), *, where: str = "mapping") -> Mapping:
-    """Return the mapping that a document means for these rows."""
+def bind(document: Json, values: Sequence[Json] | None = (), *, where: str = "mapping") -> Mapping:
+    """Return the mapping that a document means for these rows. Raises MappingError."""
     mapping, problems = _parse_document(document, values)
     if problems:
         raise MappingError(where, tuple(problems))
@@ -185,7 +164,9 @@ def read_mapping(data: bytes, *, where: str) -> Mapping:
         reason = json_fault(error) if isinstance(error, ValueError) else "lists nested too deep"
         problem = Problem("", "bad_json", "a mapping in JSON", reason)
         raise MappingError(where, (problem,)) from error
-    return parse(document, where=where)
+    mapping = read_tree(document)
+    bind_tree(mapping, where=where)
+    return mapping
 
 
 def _refuse_constant(name: str) -> NoReturn:
@@ -193,4 +174,4 @@ def _refuse_constant(name: str) -> NoReturn:
 
 
 NO_MAPPING = read_tree({"version": 2})  # it says nothing yet, not that there is nothing
-MAPPING_FORM = JsonForm(write=to_document, read=read_tree)  # in a field of JSON
+FORMS[Mapping] = (to_document, read_tree)

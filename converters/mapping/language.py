@@ -365,7 +365,7 @@ class Mapping:
     warnings: tuple[str, ...] = field(default=(), compare=False)  # noticed while binding
     # The document of a mapping that no tree holds: of version 1, or wrong somewhere. The writer
     # gives it back as it was written; a copy with other parts has none.
-    draft: Json | None = field(default=None, init=False)
+    draft: MappingDocument | None = field(default=None, init=False)
 
     @property
     def kind(self) -> MappingKind:

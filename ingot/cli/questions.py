@@ -35,7 +35,6 @@ def complete_order(
     from ingot.converters.json_yaml import find_json
     from ingot.converters.mapping.bind import load_mapping, read_changed
     from ingot.converters.output.files import is_store_url
-    from ingot.converters.sources.facts import SourceSpec
 
     if out is not None:
         order = replace(order, out=str(out if is_store_url(out) else Path(out)))
@@ -48,15 +47,14 @@ def complete_order(
             raise
         said = f"no mapping, but {order.source} is one: name the mapping before the data"
         raise MappingError(str(mapping), (Problem("", "unreadable", "", said),)) from error
-    stated = SourceSpec(format=order.format, query=order.query)
-    if stated != SourceSpec():
+    stated = order.spec  # by the options alone
+    if stated.to_document():
         if given.draft is not None:  # of version 1: no `source` says where records come from
             problem = Problem(
                 "/version", "version", f"2, with --{' and --'.join(stated.to_document())}", "1"
             )
             raise MappingError(str(mapping), (problem,))
-        facts = given.source.with_facts(stated)
-        given = read_changed(given, replace(given, source=facts))
+        given = read_changed(given, replace(given, source=given.source.with_facts(stated)))
     return replace(order, mapper="file", mapping=given, mapping_file=str(mapping))
 
 
@@ -68,7 +66,7 @@ def ask_person(
     Return the answer, and what a conversation about the proposal has changed of the state besides.
     """
     from ingot.cli.console import note_line
-    from ingot.converters.mapping.documents.writer import plain_document, to_document
+    from ingot.converters.mapping.documents.writer import to_document
 
     changed: State = {}
     while True:
@@ -92,12 +90,13 @@ def ask_person(
             changed = {"turn": talk.state["turn"], "usage": talk.usage}
             state = {**state, "usage": talk.usage}
             # Where nothing has changed it is asked again.
-            mapping = plain_document(talk.mapping) if talk.at else None
+            mapping = talk.document if talk.at else None
         elif answer[0] == "r":
             mapping = to_document(rules) if rules else None
         else:
-            edited = proposal.mapping if proposal else None
-            mapping = edit_mapping(to_document(edited) if edited else {})
+            mapping = edit_mapping(
+                to_document(proposal.mapping) if proposal and proposal.mapping else {}
+            )
         if mapping is not None:  # shown and asked about again
             action = {"name": "convert", "args": {"mapping": mapping}}
             return {"decisions": [{"type": "edit", "edited_action": action}]}, changed

@@ -30,10 +30,9 @@ from ingot.agent.proposing.proposal import Evidence, Request, value_strings
 from ingot.agent.proposing.rules.context_columns import tools_value
 from ingot.converters import json_yaml
 from ingot.converters.mapping.bind import read_changed
-from ingot.converters.mapping.documents.parser import Parser
 from ingot.converters.mapping.documents.writer import plain_document, value_document
 from ingot.converters.mapping.language import Mapping, Value
-from ingot.converters.paths import Node, PathSyntaxError
+from ingot.converters.paths import Node, PathSyntaxError, compile_path
 from ingot.converters.rows import Json
 from ingot.converters.sources import Source, SourceSpec
 from ingot.converters.sources.documents.kinds import ISO_639_1
@@ -136,9 +135,8 @@ def settle_mapping(
         rows = (*shown.rows, *(row.value for row in sample.rows))
         if not any(_has_key(row, code) for row in rows):
             meta = {**meta, "language": Value(kind="literal", literal=code)}
-            mapping = read_changed(
-                mapping, replace(mapping, outer=replace(mapping.outer, meta=meta))
-            )
+            outer = replace(mapping.outer, meta=meta)
+            mapping = read_changed(mapping, replace(mapping, outer=outer))
             why = "a language code, and no field has this name: taken as a literal"
             notes.append(Evidence(target="meta.language", choice=code, why=why))
     mapping = complete_mapping(_drop_known_facts(mapping, source), source, sample)
@@ -167,10 +165,6 @@ def _drop_known_facts(mapping: Mapping, source: Source) -> Mapping:
         for key, value in mapping.source.to_document().items()
         if key not in known or _fold_fact(value) != _fold_fact(known[key])
     }
-    return _with_facts(mapping, facts)
-
-
-def _with_facts(mapping: Mapping, facts: dict[str, Json]) -> Mapping:
     return read_changed(mapping, replace(mapping, source=SourceSpec.from_document(facts)))
 
 
@@ -189,11 +183,9 @@ def complete_mapping(mapping: Mapping, source: Source, sample: Sample) -> Mappin
     paths that lead into JSON texts need these fields parsed; tool definitions beside a conversation
     are added unless the mapping uses them.
     """
-    completed = add_file_facts(mapping, source, sample)
-    tools = _missing_tools(mapping, read_data(source, sample))
-    if tools is None:
-        return completed
-    return read_changed(completed, replace(completed, outer=replace(completed.outer, tools=tools)))
+    completed, found = add_file_facts(mapping, source, sample), read_data(source, sample)
+    outer = replace(completed.outer, tools=_find_tools(mapping, found))
+    return read_changed(completed, replace(completed, outer=outer))
 
 
 def add_file_facts(mapping: Mapping, source: Source, sample: Sample) -> Mapping:
@@ -209,7 +201,7 @@ def add_file_facts(mapping: Mapping, source: Source, sample: Sample) -> Mapping:
         facts["root"] = one.root
     if one.source.spec.orient and facts.get("root", "$") == "$":
         facts["orient"] = one.source.spec.orient
-    return _with_facts(mapping, facts)
+    return read_changed(mapping, replace(mapping, source=SourceSpec.from_document(facts)))
 
 
 def _used_paths(mapping: Mapping) -> list[str]:
@@ -232,16 +224,14 @@ def _path_finds_value(text: str, nodes: Sequence[Node]) -> bool:
         return False
 
 
-def _missing_tools(mapping: Mapping, one: ShownData) -> Value | None:
-    """The tool definitions beside the messages of a mapping that takes none."""
-    outer = mapping.outer
-    if outer.each or mapping.group or outer.tools or not outer.messages:
-        return None
-    found = tools_value(one.view)
-    if found is None:
-        return None
+def _find_tools(mapping: Mapping, one: ShownData) -> Value | None:
+    """The tool definitions of a mapping, else those beside its messages that it takes nowhere."""
+    outer, found = mapping.outer, tools_value(one.view)
     path = found["path"] if isinstance(found, dict) else found
-    return None if path in _used_paths(mapping) else Parser().part(Value, found, "/tools")
+    taken = outer.each or mapping.group or outer.tools or not outer.messages
+    if taken or path is None or path in _used_paths(mapping):
+        return outer.tools
+    return Value(kind="path", path=compile_path(path), as_json=isinstance(found, dict))
 
 
 def _task_prompt(tokens: int) -> str:

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.resources import files
-from typing import Annotated
 
 import orjson
 
@@ -16,10 +15,10 @@ from ingot.agent.proposing.columns import values_at
 from ingot.agent.proposing.proposal import Evidence, Proposal, Request
 from ingot.agent.proposing.rules.metadata import mapping_language
 from ingot.converters.errors import MappingError, SourceError
-from ingot.converters.json_yaml import JsonForm, decode
+from ingot.converters.json_yaml import decode
 from ingot.converters.mapping.bind import bind, read_tree
 from ingot.converters.mapping.check import check_mapping, sample_batches, unresolved_problems
-from ingot.converters.mapping.documents.writer import part_document, plain_document, to_document
+from ingot.converters.mapping.documents.writer import part_document, plain_document
 from ingot.converters.mapping.language import Mapping
 from ingot.converters.mapping.rows.conditions import same_json
 from ingot.converters.mapping.rows.values import row_nodes
@@ -34,10 +33,6 @@ ASKING_CONFIDENCE = 0.5  # below what is converted without a person
 MOST_OTHERS = 5  # one of so many sampled rows may lack what is required
 _RECORDS = 40  # records that the language is judged by
 _MOST_PARTS = 64  # of a mapping that are left out
-
-
-# A layout is of the version that this ingot reads.
-_FORM = JsonForm(write=to_document, read=lambda stated: read_tree({"version": 2, **stated}))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,12 +55,7 @@ class KnownLayout:
     beside: tuple[str, ...] = ()
     ask: str = ""
     count: dict[str, str] = field(default_factory=dict)
-    mapping: Annotated[Mapping, _FORM]
-
-    @property
-    def kind(self) -> str:
-        """Return `pt` or `sft`."""
-        return self.mapping.kind
+    mapping: Mapping
 
     def fits(self, rows: Sequence[Json]) -> bool:
         """Return whether most rows have all that is required and none has what is forbidden."""
@@ -79,8 +69,9 @@ class KnownLayout:
 def known_layouts() -> tuple[KnownLayout, ...]:
     """Return all layouts by name."""
     folder = files("ingot.schemas").joinpath("known").iterdir()
-    texts = [file.read_bytes() for file in folder if file.name.endswith(".json")]
-    layouts = (decode(KnownLayout, orjson.loads(text)) for text in texts)
+    stated = [orjson.loads(file.read_bytes()) for file in folder if file.name.endswith(".json")]
+    full = ({**one, "mapping": {"version": 2, **one["mapping"]}} for one in stated)
+    layouts = (decode(KnownLayout, one) for one in full)
     return tuple(sorted(layouts, key=lambda layout: layout.name))
 
 
@@ -100,7 +91,8 @@ def propose_known(
     hits = [
         (layout, read)
         for layout in known_layouts()
-        if request.mode in ("auto", layout.kind) and (read := _recognize(layout, source, sample))
+        if request.mode in ("auto", layout.mapping.kind)
+        and (read := _recognize(layout, source, sample))
     ]
     # Not those that another one requires all of, and more.
     wants = {layout.name: set(map(str, layout.required)) for layout, _ in hits}
@@ -155,18 +147,19 @@ def _propose_layout(
     meta = part_document(mapping.outer.meta)
     language, detected, _ = mapping_language(records, request.language, meta)
     if language is not None:
-        document = {**plain_document(mapping), "meta": {**meta, "language": language}}
-        mapping = read_tree(document)
+        mapping = read_tree(plain_document(mapping) | {"meta": meta | {"language": language}})
     confidence = ASKING_CONFIDENCE if layout.ask else CONFIDENCE
     why = f"known layout {layout.name}: {layout.title}, {layout.docs}"
-    evidence = [Evidence(target="decision", choice=layout.kind, why=why, confidence=confidence)]
+    evidence = [
+        Evidence(target="decision", choice=layout.mapping.kind, why=why, confidence=confidence)
+    ]
     evidence += [Evidence(target="doubt", choice="layout", why=layout.ask)] if layout.ask else []
     if gone:
         why = f"in no sampled row, so left out of the mapping: {', '.join(gone)}"
         evidence.append(Evidence(target="layout", choice=layout.name, why=why))
     evidence += _counted(layout, rows)
     return Proposal(
-        decision=layout.kind,
+        decision=layout.mapping.kind,
         mapping=mapping,
         confidence=confidence,
         reason=f"This is a known layout: {layout.title} ({layout.name}).",

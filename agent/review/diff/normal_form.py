@@ -7,7 +7,7 @@ from itertools import groupby
 from typing import Any
 
 from ingot.agent.review.diff.change_rules import exact_text
-from ingot.converters.mapping.bind import parse, read_tree
+from ingot.converters.mapping.bind import bind_tree, read_tree
 from ingot.converters.mapping.documents.version1 import Version1
 from ingot.converters.mapping.language import (
     ROLES,
@@ -59,8 +59,8 @@ def _simplest_path(path: Path) -> Path:
 
 def normal_form(mapping: Mapping, values: Sequence[Json] = ()) -> Mapping:
     """Return a mapping of version 1 or 2 in its normal form. Raises MappingError."""
+    bind_tree(mapping)
     if mapping.draft is not None:
-        parse(mapping.draft, where="mapping")
         # What resolves in no row is a path.
         mapping = read_tree(Version1(values).rewrite(mapping.draft))
     return simplest_form(mapping)

@@ -5,7 +5,6 @@ from dataclasses import MISSING, Field, fields, is_dataclass
 from typing import Any
 
 from ingot.converters.mapping.language import (
-    META_KEYS,
     Condition,
     Mapping,
     RoleInTurn,
@@ -59,8 +58,6 @@ def _tree_document(tree: Tree | None) -> MappingDocument:
 
 def _stated_document(key: str, stated: Any) -> Json:  # noqa: ANN401 - what a field holds
     """What a field holds as it stands in a document; one path of `each` stands alone."""
-    if key == "meta":
-        stated = {name: stated[name] for name in META_KEYS if name in stated}
     return part_document(stated[0] if key == "each" and len(stated) == 1 else stated)
 
 
@@ -105,8 +102,9 @@ def part_document(part: object) -> Json:
 
 def to_document(mapping: Mapping) -> MappingDocument:
     """Return a mapping's document with its provenance, where it has one."""
-    made = mapping.provenance
-    return plain_document(mapping) | ({"provenance": made} if made is not None else {})
+    return plain_document(mapping) | (
+        {} if mapping.provenance is None else {"provenance": mapping.provenance}
+    )
 
 
 def plain_document(mapping: Mapping) -> MappingDocument:
@@ -115,8 +113,7 @@ def plain_document(mapping: Mapping) -> MappingDocument:
     The version 2 document is unambiguous, in fixed order, without defaults; a draft is as written.
     """
     if mapping.draft is not None:
-        draft: MappingDocument = mapping.draft
-        return draft
+        return mapping.draft
     stated = {
         "version": 2,
         "source": part_document(mapping.source),

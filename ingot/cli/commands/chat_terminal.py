@@ -37,7 +37,6 @@ from ingot.cli.console import is_interactive, plain_text, progress_meter, safe_t
 from ingot.cli.questions import edit_mapping, typed_lines
 from ingot.converters.errors import IngotError, MappingError, OutputError
 from ingot.converters.mapping.bind import read_tree
-from ingot.converters.mapping.documents.writer import plain_document
 
 _PROMPT = "> "
 
@@ -121,7 +120,7 @@ class Talk:
             display.show_outcome(self._console, state["outcome"])
             return conclude_conversation(conversation, state)
         if reply.do == "edit" and is_interactive():
-            mapping = edit_mapping(plain_document(conversation.mapping))
+            mapping = edit_mapping(conversation.document)
             state = replace_mapping(conversation.state, read_tree(mapping), self._context)
             changed = reply_to_change(conversation, "edit", state)
             show_reply(self._console, changed, self._context)

@@ -62,12 +62,11 @@ def check(
         raise typer.BadParameter(f"{problem} (ingot map --pin-sample makes one)")
     name = order.source_name or (sample.source_name if sample else None)
     result = None
-    if golden:
+    if golden and order.mapping:
         from ingot.agent.review.golden_rows import golden_file, run_golden
-        from ingot.converters.mapping.bind import NO_MAPPING
 
-        given, file = order.mapping or NO_MAPPING, golden_file(mapping)
-        result = run_golden(given, file, source_name=name or mapping.stem)
+        file = golden_file(mapping)
+        result = run_golden(order.mapping, file, source_name=name or mapping.stem)
     order = replace(order, source=place or "", source_name=name)
     _run_checks(order if place else None, result, mapping, quiet=quiet, as_json=as_json)
 

@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from ingot.converters.lake.catalog import SetFacts
     from ingot.converters.lake.survey import DataSet
     from ingot.converters.mapping import language
-    from ingot.converters.rows import Json
 
 _CHOICES = {
     "y": "[y]es (approve)",
@@ -353,19 +352,20 @@ def _end_review(
 
 def _changed_mapping(
     shown: "ShownProposal", choice: str, second: "Proposal | None", talk: "Conversation | None"
-) -> tuple["language.Mapping", dict[str, "Json"]]:
+) -> tuple["language.Mapping", dict[str, object]]:
     """Return the mapping that a person puts in place of the one that is shown, and who made it."""
     from ingot.agent.lake.review_queue import talked_mapping
-    from ingot.converters.mapping.bind import NO_MAPPING, read_tree
+    from ingot.converters.mapping.bind import read_tree
     from ingot.converters.mapping.documents.writer import to_document
 
     if choice == "r" and second and second.mapping:
         return second.mapping, {"mapper": "rules", "confidence": second.confidence}
     if choice == "c" and talk:
         return talked_mapping(shown, talk)
-    former = shown.mapping or NO_MAPPING
-    provenance = {**(former.provenance or {}), "edited": True}
-    return read_tree(edit_mapping(to_document(former))), provenance
+    former = shown.mapping
+    provenance = {**((former and former.provenance) or {}), "edited": True}
+    edited = edit_mapping(to_document(former) if former else {"version": 2})
+    return read_tree(edited), provenance
 
 
 def _discuss(

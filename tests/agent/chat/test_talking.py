@@ -18,7 +18,7 @@ from ingot.agent.judging.problem_words import told_problems
 from ingot.agent.model.budget import estimate_tokens
 from ingot.agent.reporting.preview import preview
 from ingot.converters.json_yaml import decode, encode
-from ingot.converters.mapping.bind import parse, read_tree
+from ingot.converters.mapping.bind import bind, read_tree
 from ingot.converters.mapping.documents.writer import to_document
 from tests.agent.chat.conftest import ANSWERS, STAPLES, Talk
 from tests.agent.documents import document
@@ -118,7 +118,7 @@ def test_other_mappings_are_shown_and_one_is_taken(offline):
     told = talk("alternatives")
     assert told.others
     for one in told.others:
-        parse(to_document(one.mapping), where="m")
+        bind(to_document(one.mapping), None, where="m")
         assert one.mapping != talk.now.mapping
     talk("take 1")
     assert talk.now.mapping == told.others[0].mapping

@@ -13,7 +13,7 @@ from ingot.agent.proposing.proposal import Proposal, Turn
 from ingot.agent.state import Order, State
 from ingot.agent.steps.course import Run, advance
 from ingot.converters.json_yaml import encode
-from ingot.converters.mapping.bind import parse, read_tree
+from ingot.converters.mapping.bind import bind, read_tree
 from ingot.converters.mapping.documents.writer import to_document
 
 PAIR = [{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}]
@@ -51,7 +51,7 @@ def test_the_provenance_tells_the_shape(tmp_path: Path) -> None:
     kept = mapping.provenance
     assert kept["shape"]["paths"]["q"] == "string"
     assert kept["fingerprint"] == shape_fingerprint(kept["shape"])
-    assert parse(to_document(mapping), where="x") == mapping
+    assert bind(to_document(mapping), None, where="x") == mapping
     assert review_by_gates(state).decision == "approve"
     assert {one.state for one in gates_of_state(state)} == {"pass"}
 

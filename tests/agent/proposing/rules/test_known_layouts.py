@@ -15,7 +15,7 @@ from ingot.agent.proposing.rules import known_layouts as known
 from ingot.agent.proposing.rules.mapper import propose
 from ingot.cli.app import app
 from ingot.converters import json_yaml
-from ingot.converters.mapping.bind import parse
+from ingot.converters.mapping.bind import bind
 from ingot.converters.sources import open_source
 from ingot.converters.sources.sample import draw_sample
 from tests.agent.documents import document
@@ -59,7 +59,7 @@ def test_a_layout_is_a_valid_file_with_a_valid_mapping(file):
     document = json.loads(file.read_text("utf-8"))
     assert json_yaml.violations("known", document) == []
     assert file.name == f"{document['name']}.json"
-    assert parse({"version": 2, **document["mapping"]}, where=file.name)
+    assert bind({"version": 2, **document["mapping"]}, None, where=file.name)
 
 
 @pytest.mark.parametrize("name", SETS)

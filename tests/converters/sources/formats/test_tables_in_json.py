@@ -13,7 +13,7 @@ from ingot.agent.review.diff.mapping_changes import compare_mappings
 from ingot.agent.review.pinning.pin import pin_sample
 from ingot.agent.review.pinning.pinned_sample import find_pinned
 from ingot.converters.errors import MappingError, SourceError
-from ingot.converters.mapping.bind import bind, parse, read_tree
+from ingot.converters.mapping.bind import bind, read_tree
 from ingot.converters.sources import Source, SourceSpec, open_source
 from ingot.converters.sources.formats.json_documents import fold_table, guess_orient, unfold_table
 from ingot.converters.sources.sample import draw_sample
@@ -190,6 +190,6 @@ def test_the_mapping_states_the_orient() -> None:
     document = {"version": 2, "source": {"orient": "list"}, "text": "t"}
     assert bind(document).source == SourceSpec(orient="list")
     with pytest.raises(MappingError, match="one of split, list, index, columns"):
-        parse({**document, "source": {"orient": "records"}}, where="m.json")
+        bind({**document, "source": {"orient": "records"}}, None, where="m.json")
     (change,) = compare_mappings(bind({"version": 2, "text": "t"}), bind(document))
     assert (change.rule, change.kind, change.new) == ("source_orient", "breaking", "list")
