@@ -373,8 +373,7 @@ def review(
     place = None if source is None else os.fspath(source)
     wish = ReviewOptions(source=place, allow_breaking=allow_breaking)
     first, second = (
-        Path(one) if isinstance(one, str | os.PathLike) else _read_mapping(one)
-        for one in (old, new)
+        Path(one) if isinstance(one, str | os.PathLike) else _load(one) for one in (old, new)
     )
     with mapping_files(first, second) as (first, second):
         return review_files(first, second, wish)
@@ -407,16 +406,11 @@ def _access(model: str, tokens: int | None) -> "ModelAccess":
 
 def _order(location: str, mapping: MappingLike, **settings: Any) -> Order:  # noqa: ANN401
     file = os.fspath(mapping) if isinstance(mapping, str | os.PathLike) else None
-    return Order(
-        source=location,
-        mapper="file",
-        mapping=_read_mapping(mapping),
-        mapping_file=file,
-        **settings,
-    )
+    tree = _load(mapping)
+    return Order(source=location, mapper="file", mapping=tree, mapping_file=file, **settings)
 
 
-def _read_mapping(mapping: MappingLike) -> MappingTree:
+def _load(mapping: MappingLike) -> MappingTree:
     if isinstance(mapping, Proposal):
         if mapping.mapping is None:
             raise ConversionError("proposal", "has no mapping", mapping.reason)

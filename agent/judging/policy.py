@@ -35,7 +35,7 @@ from ingot.agent.proposing.proposal import (
 from ingot.agent.state import Check, Gate, Review, State, UnreadFiles
 from ingot.converters.convert.options import read_counts
 from ingot.converters.errors import count_text
-from ingot.converters.rows import Json
+from ingot.converters.rows import MappingDocument
 
 DOUBTED_CONFIDENCE = 0.7  # a model that says less of itself names its doubt, as it is told to
 MOST_REPAIRS = 2
@@ -130,7 +130,7 @@ def approved_counts(state: State) -> dict[str, int | None] | None:
     return approved | state.get("approved", {}) | (read_counts(stated) if stated else {})
 
 
-def _read_approved(made: dict[str, Json], key: str) -> dict[str, int]:
+def _read_approved(made: MappingDocument, key: str) -> dict[str, int]:
     """Counts in the provenance of a mapping, which anybody may have written."""
     found = made.get(key)
     return (

@@ -21,7 +21,7 @@ from ingot.converters.json_yaml import pointer_to
 from ingot.converters.mapping import language
 from ingot.converters.mapping.bind import MAX_BYTES, read_mapping
 from ingot.converters.mapping.documents.writer import to_document
-from ingot.converters.rows import Json
+from ingot.converters.rows import MappingDocument
 from ingot.converters.sources.storage.listing import matches_globs
 
 Status = Literal["added", "modified", "renamed", "removed", "broken"]
@@ -161,7 +161,7 @@ def _parse_file(path: str, data: bytes | None) -> _File:
         return _File(data=data)
 
 
-def _parse_object(data: bytes) -> dict[str, Json]:
+def _parse_object(data: bytes) -> MappingDocument:
     try:
         document = json.loads(data.decode("utf-8-sig"))
     except (ValueError, RecursionError):

@@ -29,9 +29,8 @@ def read_tree(document: Json) -> Mapping:
     """Return the tree of a document; its `draft` keeps wrong parts, which are not in the tree."""
     mapping, problems = _parse_document(document, None)
     if problems or "version" not in document:
-        if mapping.provenance is not None:
-            document = {key: one for key, one in document.items() if key != "provenance"}
-        object.__setattr__(mapping, "draft", document or {})  # copies have none: it is no argument
+        stated = {} if document is None else document
+        object.__setattr__(mapping, "draft", stated)  # copies have none: no argument sets it
     return mapping
 
 

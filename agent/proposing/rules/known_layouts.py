@@ -69,9 +69,11 @@ class KnownLayout:
 def known_layouts() -> tuple[KnownLayout, ...]:
     """Return all layouts by name."""
     folder = files("ingot.schemas").joinpath("known").iterdir()
-    stated = [orjson.loads(file.read_bytes()) for file in folder if file.name.endswith(".json")]
-    full = ({**one, "mapping": {"version": 2, **one["mapping"]}} for one in stated)
-    layouts = (decode(KnownLayout, one) for one in full)
+    texts = [file.read_bytes() for file in folder if file.name.endswith(".json")]
+    stated = (
+        {**one, "mapping": {"version": 2, **one["mapping"]}} for one in map(orjson.loads, texts)
+    )
+    layouts = (decode(KnownLayout, one) for one in stated)
     return tuple(sorted(layouts, key=lambda layout: layout.name))
 
 

@@ -101,16 +101,9 @@ def part_document(part: object) -> Json:
 
 
 def to_document(mapping: Mapping) -> MappingDocument:
-    """Return a mapping's document with its provenance, where it has one."""
-    return plain_document(mapping) | (
-        {} if mapping.provenance is None else {"provenance": mapping.provenance}
-    )
+    """Return a mapping's version 2 document: unambiguous, in fixed order, without defaults.
 
-
-def plain_document(mapping: Mapping) -> MappingDocument:
-    """Return what a mapping says, without its provenance.
-
-    The version 2 document is unambiguous, in fixed order, without defaults; a draft is as written.
+    A draft is given back as it was written.
     """
     if mapping.draft is not None:
         return mapping.draft
@@ -124,4 +117,9 @@ def plain_document(mapping: Mapping) -> MappingDocument:
     document = {key: one for key, one in stated.items() if one not in (None, [], {})}
     if not mapping.any_of and mapping.kind == "irrelevant":
         document["text"] = None
-    return document
+    return document | ({"provenance": mapping.provenance} if mapping.provenance is not None else {})
+
+
+def plain_document(mapping: Mapping) -> MappingDocument:
+    """Return a mapping's document without its provenance."""
+    return {key: one for key, one in to_document(mapping).items() if key != "provenance"}
