@@ -2,6 +2,7 @@
 
 import json
 import random
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from ingot.agent.proposing.proposal import Evidence, Proposal, Request
 from ingot.agent.proposing.rules.mapper import propose
 from ingot.converters.errors import IngotError
 from ingot.converters.json_yaml import decode, encode
-from ingot.converters.mapping.bind import bind
+from ingot.converters.mapping.bind import bind, read_tree
 from ingot.converters.sources import open_source
 from ingot.converters.sources.sample import draw_sample
 from tests.agent.documents import document
@@ -28,6 +29,10 @@ def test_a_proposal_goes_through_json() -> None:
         detected={"language": "zh"},
     )
     assert decode(Proposal, json.loads(json.dumps(encode(proposal)))) == proposal
+    wrong = {"text": "a[", "provenance": {"by": "me"}, "version": 2}  # as a person wrote it
+    stored = json.dumps(encode(replace(proposal, mapping=read_tree(wrong))))
+    assert list(json.loads(stored)["mapping"].items()) == list(wrong.items())
+    assert encode(decode(Proposal, json.loads(stored))) == json.loads(stored)
 
 
 def test_the_rules_say_why_and_what_came_second(tmp_path: Path) -> None:
