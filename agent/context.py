@@ -161,7 +161,7 @@ class Readings:
 
 
 def _known_facts(source: Source) -> SourceSpec:
-    return SourceSpec.from_document({**source.guessed.to_document(), **source.spec.to_document()})
+    return source.guessed.with_facts(source.spec)
 
 
 def reading_of(source: Source) -> Readings:

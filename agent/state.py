@@ -14,9 +14,10 @@ from ingot.agent.proposing.proposal import Attempt, Evidence, SafeProposal, Turn
 from ingot.converters.errors import count_text
 from ingot.converters.json_yaml import EMPTY, OMIT, UNSTORED
 from ingot.converters.mapping.check import PathReach
+from ingot.converters.mapping.language import Mapping
 from ingot.converters.mapping.loss import NO_LOSS, Loss
 from ingot.converters.mapping.signs import SignRows, sign_text
-from ingot.converters.rows import Json, MappingDocument, NonFinite, non_finite_text
+from ingot.converters.rows import Json, NonFinite, non_finite_text
 from ingot.converters.sources.facts import LeftOut
 from ingot.converters.sources.text_kinds import Content
 
@@ -308,7 +309,7 @@ class Outcome:
     confidence: float | None
     reason: Safe | None
     evidence: tuple[Evidence, ...]
-    mapping: MappingDocument | None
+    mapping: Mapping | None
     check: Check | None
     problems: tuple[SafeProblem, ...]
     gates: tuple[Gate, ...]

@@ -300,12 +300,18 @@ UNSTORED = "never written"
 EMPTY = "an empty object stands for None"
 
 
+# How values of a type are written and read, where their fields do not say it.
+FORMS: dict[Any, tuple[Callable[[Any], Json], Callable[[Json], Any]]] = {}
+
+
 def encode(value: Any, hint: Any = None) -> Json:  # noqa: ANN401
     """Return the plain JSON of a dataclass, or of any value of a type hint."""
     kind: Any = hint or type(value)
     inner = _strip_hint(kind)
     if value is None:
         return {} if EMPTY in getattr(hint, "__metadata__", ()) else None
+    if inner in FORMS:
+        return FORMS[inner][0](value)
     if is_dataclass(inner) or is_typeddict(inner):
         hints = _field_hints(inner)
         if is_typeddict(inner):
@@ -339,6 +345,8 @@ def decode(kind: type[T], document: Json) -> T:
 
 def _decode_hint(annotation: Any, document: Json) -> Any:  # noqa: ANN401
     inner = _strip_hint(annotation)
+    if document is not None and inner in FORMS:
+        return FORMS[inner][1](document)
     if document is None or (not document and inner is not annotation and is_dataclass(inner)):
         return None
     if is_typeddict(inner) or is_dataclass(inner):

@@ -43,9 +43,10 @@ from ingot.converters.errors import (
     ReviewNeeded,
 )
 from ingot.converters.json_yaml import find_json
-from ingot.converters.mapping.bind import load_mapping
+from ingot.converters.mapping.bind import load_mapping, read_tree
 from ingot.converters.mapping.check import CheckReport
 from ingot.converters.mapping.documents.writer import to_document
+from ingot.converters.mapping.language import Mapping as MappingTree
 from ingot.converters.output.files import is_store_url
 from ingot.converters.output.store_commit import find_result
 from ingot.converters.progress import Watch
@@ -166,9 +167,10 @@ def _proposal_of(state: State, context: Context) -> Proposal:
 
     outcome = state["outcome"]
     others = find_alternatives(state, context) if outcome.check else ()
+    mapping = proposed_mapping(state)
     return Proposal(
         decision=outcome.decision,
-        mapping=proposed_mapping(state),
+        mapping=to_document(mapping) if mapping else None,
         confidence=outcome.confidence or 0.0,
         reason=reason_text(outcome, outcome.check) or outcome.why,
         evidence=outcome.evidence,
@@ -371,7 +373,7 @@ def review(
     place = None if source is None else os.fspath(source)
     wish = ReviewOptions(source=place, allow_breaking=allow_breaking)
     first, second = (
-        Path(one) if isinstance(one, str | os.PathLike) else _document(one) for one in (old, new)
+        Path(one) if isinstance(one, str | os.PathLike) else _load(one) for one in (old, new)
     )
     with mapping_files(first, second) as (first, second):
         return review_files(first, second, wish)
@@ -404,18 +406,18 @@ def _access(model: str, tokens: int | None) -> "ModelAccess":
 
 def _order(location: str, mapping: MappingLike, **settings: Any) -> Order:  # noqa: ANN401
     file = os.fspath(mapping) if isinstance(mapping, str | os.PathLike) else None
-    document = _document(mapping)
-    return Order(source=location, mapper="file", mapping=document, mapping_file=file, **settings)
+    tree = _load(mapping)
+    return Order(source=location, mapper="file", mapping=tree, mapping_file=file, **settings)
 
 
-def _document(mapping: MappingLike) -> MappingDocument:
+def _load(mapping: MappingLike) -> MappingTree:
     if isinstance(mapping, Proposal):
         if mapping.mapping is None:
             raise ConversionError("proposal", "has no mapping", mapping.reason)
-        return mapping.mapping
+        return read_tree(mapping.mapping)
     if isinstance(mapping, str | os.PathLike):
         return load_mapping(Path(mapping))
-    return dict(mapping)
+    return read_tree(dict(mapping))
 
 
 def _check_approved(mapping: MappingLike) -> None:
@@ -428,7 +430,7 @@ def _check_approved(mapping: MappingLike) -> None:
 
 def _try(context: Context, order: Order) -> Trial:
     return try_out(
-        context.locate(order), order, order.mapping or {}, where=order.mapping_file or "mapping"
+        context.locate(order), order, order.mapping, where=order.mapping_file or "mapping"
     )
 
 

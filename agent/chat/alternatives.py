@@ -15,7 +15,6 @@ from ingot.agent.proposing.proposal import (
 )
 from ingot.agent.state import State
 from ingot.converters.errors import MappingError, SourceError
-from ingot.converters.mapping.documents.writer import to_document
 from ingot.converters.mapping.language import META_KEYS, Layout, Mapping
 
 _OTHER_MODE = {"pt": "sft", "sft": "pt"}
@@ -42,13 +41,12 @@ def find_alternatives(
 ) -> tuple[Alternative, ...]:
     """Find other mappings than that of a state, or than one of now, that pass on the sample."""
     current = proposal or state.get("proposal")
-    mapping = current.tree if current else Mapping(outer=Layout())
+    mapping = (current and current.mapping) or Mapping(outer=Layout())
     decision = current.decision if current else "no mapping"
     seen, alternatives = [mapping], []
     for one in _candidate_mappings(state, context, mapping, decision):
         try:
-            document = to_document(one.mapping)
-            trial = try_out(context.readings, state["order"], document, where="an alternative")
+            trial = try_out(context.readings, state["order"], one.mapping, where="an alternative")
         except (MappingError, SourceError):  # it reads the files otherwise, and cannot
             continue
         if not trial.report.problems and trial.mapping not in seen:
@@ -71,7 +69,7 @@ def _candidate_mappings(
             doubts = doubts_text(one.evidence)
             yield Alternative(
                 title=f"the rules' {decision_text}",
-                mapping=one.tree,
+                mapping=one.mapping,
                 decision=one.decision,
                 why=f"{one.reason} {doubts}".strip(),
                 confidence=one.confidence,

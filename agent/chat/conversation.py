@@ -18,7 +18,8 @@ from ingot.agent.model.cache import open_tables
 from ingot.agent.state import Order, State
 from ingot.converters.errors import OutputError
 from ingot.converters.json_yaml import EMPTY, OMIT, decode, encode
-from ingot.converters.mapping.bind import read_tree
+from ingot.converters.mapping.bind import NO_MAPPING
+from ingot.converters.mapping.documents.writer import plain_document
 from ingot.converters.mapping.language import Mapping
 from ingot.converters.rows import MappingDocument, Safe
 from ingot.converters.sources import SourceSpec
@@ -71,20 +72,20 @@ class Conversation:
         return self.steps[self.at].state
 
     @property
-    def mapping(self) -> MappingDocument:
-        """Return the current mapping without its provenance; an empty one if there is none."""
+    def mapping(self) -> Mapping:
+        """Return the current mapping, one that says nothing yet if there is none."""
         proposal = self.state.get("proposal")
-        return (proposal.plain if proposal else {}) or {"version": 2}
+        return (proposal and proposal.mapping) or NO_MAPPING
 
     @property
-    def tree(self) -> Mapping:
-        """Return the current mapping as a tree."""
-        return read_tree(self.mapping)
+    def document(self) -> MappingDocument:
+        """Return the document of the current mapping, without its provenance."""
+        return plain_document(self.mapping)
 
     @property
     def spec(self) -> SourceSpec:
         """Return how the files are read whose fields can be named: those that the mapping reads."""
-        facts = self.tree.source
+        facts = self.mapping.source
         return replace(self.order.spec, files=facts.files, header_rows=facts.header_rows)
 
     @property

@@ -19,7 +19,7 @@ from ingot.agent.chat.typed_values import (
     with_known_values,
 )
 from ingot.agent.context import Context
-from ingot.agent.judging.problem_words import explain_problem, typed_name
+from ingot.agent.judging.problem_words import shown_problems, typed_name
 from ingot.agent.judging.trial import Trial, try_out
 from ingot.agent.privacy import EMPTY_TEXT, Redactor, Safe, SafeProblem, SafeValue
 from ingot.agent.proposing.columns import values_at
@@ -46,16 +46,15 @@ from ingot.agent.session import checked_state
 from ingot.agent.state import Order, Review, State
 from ingot.agent.steps.course import Run, advance, end
 from ingot.converters.errors import MappingError, Problem, SourceError
-from ingot.converters.mapping.bind import read_tree
-from ingot.converters.mapping.documents.writer import to_document
-from ingot.converters.mapping.language import Mapping, RoleFromData
+from ingot.converters.mapping.bind import NO_MAPPING, read_changed
+from ingot.converters.mapping.documents.writer import part_document, value_document
+from ingot.converters.mapping.language import Mapping, RoleFromData, Value
 from ingot.converters.mapping.lookup import Lookup
-from ingot.converters.paths import Node
+from ingot.converters.paths import Node, compile_path
 from ingot.converters.rows import MappingDocument
 from ingot.converters.sources import Source, SourceSpec
 from ingot.converters.sources.sample import Sample
 
-_BODIES = ("text", "messages", "any_of")  # of which every mapping says one
 _SHOWN = 8
 _JUDGED_ROWS = 200  # by whose texts the language is judged
 
@@ -153,32 +152,27 @@ def change_mapping(
 ) -> State:
     """Apply edits and check them on the sample; `problems` of the state say what is wrong."""
     proposal, turn, order = state.get("proposal"), state["turn"], state["order"]
-    before = (proposal and proposal.mapping) or {"version": 2}
-    mapping = read_tree(before)
+    mapping = (proposal and proposal.mapping) or NO_MAPPING
     turn = replace(turn, provenance={**turn.provenance, **(provenance or {})})
     source, sample = context.data.source, context.data.sample
-    facts = mapping.source
-    rows = sample if facts == SourceSpec() else context.readings.read(facts).sample
+    rows = (
+        sample if mapping.source == SourceSpec() else context.readings.read(mapping.source).sample
+    )
     typed = list(_type_edits(edits, mapping, rows, source))
     try:
         made = apply_edits(mapping, typed)
     except MappingError as error:
         if any(one.code == EDIT for one in error.problems):
             raise
-        redactor = context.data.redactor
-        wrong = (redactor.problem(explain_problem(one, mapping)) for one in error.problems)
-        return {**state, "turn": turn, "check": None, "problems": tuple(wrong)}
-    changed = to_document(made)
-    changed |= _untouched_parts(before, to_document(mapping), changed)
-    if made.kind == "irrelevant" and not any(key in before for key in _BODIES):
-        del changed["text"]  # nothing is said of it yet
+        wrong = shown_problems(error.problems, mapping, context.data.redactor)
+        return {**state, "turn": turn, "check": None, "problems": wrong}
+    changed = read_changed(mapping, made)
     state = {**state, "turn": turn}
     if any(one["set"] in FILE_EDITS for one in edits):
         return _read_otherwise(state, changed, context)
     if any(one["set"] == "root" for one in edits):
         with suppress(SourceError):  # which the trial says
-            facts = SourceSpec.from_document(changed.get("source"))
-            changed = _with_own_id(changed, context.readings.read(facts).sample)
+            changed = _with_own_id(changed, context.readings.read(changed.source).sample)
     changed = add_file_facts(changed, source, sample)
     if proposal and "language" in proposal.detected:
         proposal, changed = _follow_language(proposal, changed, order, context)
@@ -186,19 +180,7 @@ def change_mapping(
     return replace_mapping(state, changed, context)
 
 
-def _untouched_parts(
-    before: MappingDocument, known: MappingDocument, changed: MappingDocument
-) -> MappingDocument:
-    """Return the parts that no edit has changed, as they were: wrong ones stay until mended.
-
-    `known` is the mapping before the edits, without its wrong parts.
-    """
-    if before.get("version") != changed["version"]:
-        return {}
-    return {key: part for key, part in before.items() if known.get(key) == changed.get(key)}
-
-
-def _read_otherwise(state: State, changed: MappingDocument, context: Context) -> State:
+def _read_otherwise(state: State, changed: Mapping, context: Context) -> State:
     """Put a mapping of other files or another header into a state.
 
     Where a field that it takes is no more, the rules propose another one for what is read now.
@@ -206,46 +188,54 @@ def _read_otherwise(state: State, changed: MappingDocument, context: Context) ->
     made = replace_mapping(state, changed, context)
     if not any(one.code in ("unresolved_path", "unreadable") for one in made["problems"]):
         return made
-    order, facts = state["order"], changed.get("source") or {}
     try:
-        read = context.readings.read(SourceSpec.from_document(facts))
-        proposal = context.ask_rules(order.request(), read).proposal
+        read = context.readings.read(changed.source)
+        proposal = context.ask_rules(state["order"].request(), read).proposal
     except SourceError:  # said as a problem
         return made
-    if proposal is None or not proposal.mapping:
+    if proposal is None or proposal.mapping is None:
         return made
-    facts = {**proposal.mapping.get("source", {}), **facts}
-    return replace_mapping(state, {**proposal.mapping, "source": facts}, context)
+    facts = proposal.mapping.source.with_facts(changed.source)
+    return replace_mapping(state, replace(proposal.mapping, source=facts), context)
 
 
-def _with_own_id(mapping: MappingDocument, sample: Sample) -> MappingDocument:
+def _with_own_id(mapping: Mapping, sample: Sample) -> Mapping:
     """Return the mapping with the id of the rows of another root in place of their number."""
-    meta = mapping.get("meta") or {}
-    if meta.get("original_id") != "~" or mapping.get("each"):
+    outer = mapping.outer
+    own = outer.meta.get("original_id")
+    if own is None or value_document(own) != "~" or outer.each:
         return mapping
-    taken = frozenset(value_strings(mapping.get("text")))
+    taken = frozenset(value_strings(part_document(outer.text)))
     found, _ = find_meta(plain_reading(sample, {}, 1.0, "").view, taken)
-    return {**mapping, "meta": {**meta, "original_id": found.get("original_id", "~")}}
+    own = Value(kind="path", path=compile_path(found.get("original_id", "~")))
+    meta = {**outer.meta, "original_id": own}
+    return read_changed(mapping, replace(mapping, outer=replace(outer, meta=meta)))
 
 
 def _follow_language(
-    proposal: SafeProposal, changed: MappingDocument, order: Order, context: Context
-) -> tuple[SafeProposal, MappingDocument]:
+    proposal: SafeProposal, changed: Mapping, order: Order, context: Context
+) -> tuple[SafeProposal, Mapping]:
     """Return both with the language of the texts, where it was detected and nobody stated one."""
-    meta, detected = changed.get("meta") or {}, proposal.detected["language"]
-    if meta.get("language") != ({"literal": detected} if detected else None):
+    stated = changed.outer.meta.get("language")
+    if stated != _literal_value(proposal.detected["language"]):
         return proposal, changed
     try:
         report = try_out(context.readings, order, changed, where=WHERE, show=_JUDGED_ROWS).report
     except (MappingError, SourceError):  # said as a problem where the mapping is checked
         return proposal, changed
-    language, found, _ = mapping_language([record for _, record in report.examples], None, {})
-    if language == meta.get("language"):
+    _, found, _ = mapping_language([record for _, record in report.examples], None, {})
+    language = _literal_value(found.get("language"))
+    if language == stated:
         return proposal, changed
-    kept = {key: value for key, value in meta.items() if key != "language"}
-    changed = {**changed, "meta": kept | ({"language": language} if language else {})}
+    kept = {key: value for key, value in changed.outer.meta.items() if key != "language"}
+    meta = kept | ({"language": language} if language else {})
+    changed = read_changed(changed, replace(changed, outer=replace(changed.outer, meta=meta)))
     # None: what is detected later, when the other texts are chosen too, is stated again.
     return replace(proposal, detected={"language": None, **found}), changed
+
+
+def _literal_value(text: str | None) -> Value | None:
+    return Value(kind="literal", literal=text) if text else None
 
 
 def refusal_problems(
@@ -266,7 +256,7 @@ def refusal_problems(
 _AROUND = ("each", "group", "root", *FILE_EDITS)  # where all other paths start
 
 
-def replace_mapping(state: State, mapping: MappingDocument, context: Context) -> State:
+def replace_mapping(state: State, mapping: Mapping | None, context: Context) -> State:
     """Put another mapping, made by a person, into a state, and check it on the sample."""
     proposal = correct_proposal(state.get("proposal") or _NO_PROPOSAL, mapping)
     proposal = replace(proposal, reason=_NO_PROPOSAL.reason)
@@ -285,7 +275,7 @@ def recheck_conversation(conversation: Conversation, context: Context) -> Conver
     context.open(conversation.order)
     at, steps = conversation.at, list(conversation.steps)
     proposal = steps[at].state.get("proposal")
-    if proposal is None or not proposal.mapping:
+    if proposal is None or proposal.mapping is None:
         return conversation
     state: State = {**steps[at].state, "order": _trial_order(conversation.order), "problems": ()}
     steps[at] = replace(steps[at], state=_validated(state, context))
@@ -329,7 +319,7 @@ def match_states(before: State, after: State, context: Context) -> RecordMatch |
 
 def _try_state(state: State, context: Context) -> Trial | None:
     proposal = state.get("proposal")
-    if proposal is None or not proposal.mapping or not state.get("check"):
+    if proposal is None or proposal.mapping is None or not state.get("check"):
         return None
     try:
         return try_out(

@@ -184,7 +184,7 @@ def _state_lines(
     author = conversation.steps[conversation.at].by
     decision = proposal.decision if proposal else "none"
     yield f"Mapping ({decision}), made by {_BY.get(author, f'the {author}')}:"
-    shown_mapping = conversation.tree
+    shown_mapping = conversation.mapping
     if share == "none":
         shown_mapping = rewrite(shown_mapping, _withhold_values)
     yield from _branch_lines(mapping_branches(shown_mapping, check, redactor), 1, detail.line)

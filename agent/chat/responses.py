@@ -17,7 +17,7 @@ from ingot.agent.chat.edits import KINDS, Edit
 from ingot.agent.chat.suggestions import suggest_commands
 from ingot.agent.context import Context, list_fields
 from ingot.agent.judging.policy import failed_gates
-from ingot.agent.judging.problem_words import explain_problem
+from ingot.agent.judging.problem_words import shown_problems
 from ingot.agent.judging.trial import shown_report, try_out
 from ingot.agent.model import client
 from ingot.agent.model.budget import Spent, Usage, estimate_cost
@@ -41,7 +41,6 @@ from ingot.agent.proposing.proposal import MOST_ANSWERS
 from ingot.agent.state import State
 from ingot.converters import json_yaml
 from ingot.converters.errors import BudgetReached, MappingError, ModelError, Problem
-from ingot.converters.mapping.documents.writer import to_document
 from ingot.converters.rows import Json
 
 
@@ -78,7 +77,7 @@ def respond(
         return Reply(conversation=conversation)
     try:
         fields = list_fields(context.open(conversation.order).readings.read(conversation.spec))
-        command = parse_command(words, conversation.tree, fields)
+        command = parse_command(words, conversation.mapping, fields)
     except CommandSyntaxError as error:
         if context.asking is None or words.startswith("/"):
             return _unknown_line_reply(conversation, words, error)
@@ -161,7 +160,7 @@ def _alternatives_reply(
     if number > len(others):
         say = f"There is no alternative {number}; there are {len(others)}: alternatives shows them."
         return Reply(conversation=conversation, say=say)
-    mapping = to_document(others[number - 1].mapping)
+    mapping = others[number - 1].mapping
     state = operations.replace_mapping(conversation.state, mapping, context)
     return reply_to_change(conversation.heard(Utterance(who=YOU, text=redact(words))), words, state)
 
@@ -225,8 +224,7 @@ def _ask_model(conversation: Conversation, words: str, context: Context, hear: O
 def _safe_problems(
     problems: Iterable[Problem], conversation: Conversation, context: Context
 ) -> tuple[SafeProblem, ...]:
-    redactor, mapping = context.data.redactor, conversation.tree
-    return tuple(redactor.problem(explain_problem(one, mapping)) for one in problems)
+    return shown_problems(problems, conversation.mapping, context.data.redactor)
 
 
 def count_usage(conversation: Conversation, context: Context) -> Conversation:

@@ -17,7 +17,6 @@ from ingot.agent.state import Change, SafeChange
 from ingot.converters.errors import Problem
 from ingot.converters.mapping.language import ROLES, Mapping, RoleFromData
 from ingot.converters.mapping.path_uses import outer_path
-from ingot.converters.rows import MappingDocument
 
 # The chance that samples of the same data differ so, below which the data differs.
 _CHANCE = 0.012
@@ -208,13 +207,13 @@ def _lacks_role(change: Change, names: set[str] | None) -> bool:
     return names is not None and "*" not in names and not set(change.names) <= names
 
 
-def stored_shape(document: MappingDocument) -> Shape | None:
-    """Return the shape in a mapping file's provenance; None if there is none to compare with.
+def stored_shape(mapping: Mapping | None) -> Shape | None:
+    """Return the shape in a mapping's provenance; None if there is none to compare with.
 
     A mapping whose `source` was edited since reads other rows and columns: its shape says nothing.
     """
-    shape = (document.get("provenance") or {}).get("shape")
-    if not shape or shape.get("facts", {}) != (document.get("source") or {}):
+    shape = ((mapping and mapping.provenance) or {}).get("shape")
+    if not mapping or not shape or shape.get("facts", {}) != mapping.source.to_document():
         return None
     return cast("Shape", dict(shape))
 

@@ -393,9 +393,9 @@ _DISPUTED: tuple[GateRule[[Mapping, Proposal]], ...] = (
 def written_gates(state: State) -> Iterator[Gate]:
     """Yield what a model wrote and chose by itself, of a graph's state."""
     proposal = state.get("proposal")
-    if not proposal or proposal.mapper != MODEL or not proposal.mapping:
+    if not proposal or proposal.mapper != MODEL or proposal.mapping is None:
         return
-    mapping, check = proposal.tree, state.get("check")
+    mapping, check = proposal.mapping, state.get("check")
     yield from (rule.gate(rule.find(mapping, state)) for rule in _WRITTEN)
     if check is not None:
         yield from left_out_gates(check)
@@ -410,9 +410,9 @@ def _source_names(state: State) -> tuple[str | None, str | None]:
 def rules_gates(state: State) -> Iterator[Gate]:
     """Yield what a model says and neither the user nor the rules do, of a graph's state."""
     proposal, opinion = state.get("proposal"), state.get("opinion")
-    if not proposal or proposal.mapper != MODEL or not proposal.mapping or not opinion:
+    if not proposal or proposal.mapper != MODEL or proposal.mapping is None or not opinion:
         return
-    mapping = proposal.tree
+    mapping = proposal.mapping
     known = state["order"].language or opinion.proposal.detected.get("language")
     yield person_gate(
         "literal language",

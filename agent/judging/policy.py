@@ -119,7 +119,7 @@ def approved_counts(state: State) -> dict[str, int | None] | None:
     What the sample shows too is settled (None: any number) once a person has seen it.
     """
     proposal, check = state.get("proposal"), state.get("check")
-    provenance = ((proposal and proposal.mapping) or {}).get("provenance") or {}
+    provenance = (proposal and proposal.mapping and proposal.mapping.provenance) or {}
     if provenance.get("mapper") not in ("rules", MODEL) or provenance.get("edited"):
         return None
     approved: dict[str, int | None] = {**_read_approved(provenance, "approved")}

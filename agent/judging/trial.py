@@ -1,4 +1,4 @@
-"""Try a mapping document on a sample, and show what it makes of it."""
+"""Try a mapping on a sample, and show what it makes of it."""
 
 import hashlib
 import json
@@ -10,12 +10,12 @@ from ingot.agent.context import OpenedSource, Readings
 from ingot.agent.privacy import DIFFERS, NOT_SHOWN, Redactor
 from ingot.agent.state import Check, Order
 from ingot.converters.errors import Problem
-from ingot.converters.mapping.bind import bind, stated_source
+from ingot.converters.mapping.bind import NO_MAPPING, bind_tree
 from ingot.converters.mapping.check import CheckReport, check_mapping, sample_batches
 from ingot.converters.mapping.language import Mapping
 from ingot.converters.mapping.rows.executor import Record, RowExecutor
 from ingot.converters.mapping.rows.values import row_nodes
-from ingot.converters.rows import Json, MappingDocument, limit_looks
+from ingot.converters.rows import Json, limit_looks
 from ingot.converters.sources import Source
 from ingot.converters.sources.sample import Sample
 
@@ -32,30 +32,25 @@ class Trial:
 
 
 def try_out(
-    readings: Readings, order: Order, document: MappingDocument, *, where: str, show: int = 3
+    readings: Readings, order: Order, mapping: Mapping | None, *, where: str, show: int = 3
 ) -> Trial:
-    """Run a document on the sample."""
-    reading = readings.read(stated_source(document, where=where))
+    """Run a mapping on the sample. Raises MappingError where a part of it is wrong.
+
+    What the reader guessed is stated in it, so that nobody guesses otherwise; version 1 has no
+    place for that.
+    """
+    mapping = mapping or NO_MAPPING
+    reading = readings.read(bind_tree(mapping, where=where).source)
     source, sample = reading.source, reading.sample
-    stated_mapping = state_guesses(document, source)
     name = order.source_name or source.name
     with limit_looks():
-        mapping = bind(stated_mapping, [row.value for row in sample.rows], where=where)
+        if mapping.draft is None:
+            mapping = replace(mapping, source=source.guessed.with_facts(mapping.source))
+        mapping = bind_tree(mapping, [row.value for row in sample.rows], where=where)
         report = check_mapping(
             mapping, sample, source_name=name, language=order.language, show=show
         )
     return Trial(reading=reading, source=source, sample=sample, mapping=mapping, report=report)
-
-
-def state_guesses(document: MappingDocument, source: Source) -> MappingDocument:
-    """A version 2 document that states what the reader guessed, so that nobody guesses otherwise.
-
-    Version 1 has no place for it and stays as it is; bound, it becomes version 2.
-    """
-    facts = source.guessed.to_document() | document.get("source", {})
-    if not facts or "version" not in document:
-        return document
-    return {**document, "source": facts}
 
 
 def report_facts(report: CheckReport, redactor: Redactor | None = None) -> Check:

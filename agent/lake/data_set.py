@@ -42,12 +42,13 @@ from ingot.converters.json_yaml import load_json, map_leaves, shorten_text
 from ingot.converters.lake.catalog import SetFacts, Status
 from ingot.converters.lake.statistics import measure_records
 from ingot.converters.lake.survey import DataSet
-from ingot.converters.mapping.bind import load_mapping
+from ingot.converters.mapping.bind import load_mapping, read_tree
+from ingot.converters.mapping.documents.writer import to_document
+from ingot.converters.mapping.language import Mapping
 from ingot.converters.output.files import output_errors
 from ingot.converters.output.object_store import read_json
 from ingot.converters.output.store_commit import find_result
 from ingot.converters.records.schema import Record
-from ingot.converters.rows import MappingDocument
 from ingot.converters.sources.facts import LeftOut
 from ingot.converters.sources.root_candidates import root_candidates
 
@@ -242,9 +243,9 @@ def _open_shared_model(task: SetTask, context: Context) -> SharedModel | None:
     if context.asking is None:
         return None
 
-    def approved(name: str) -> MappingDocument | None:
+    def approved(name: str) -> Mapping | None:
         file = task.order.mapping(name)
-        return load_json(file) if file.is_file() else None
+        return read_tree(load_json(file)) if file.is_file() else None
 
     return SharedModel(
         state=task.order.state,
@@ -310,7 +311,7 @@ def _waiting_facts(
 
 def _proposal_facts(facts: SetFacts, outcome: Outcome) -> SetFacts:
     check, usage = outcome.check, outcome.usage
-    provenance = (outcome.mapping or {}).get("provenance") or {}
+    provenance = (outcome.mapping and outcome.mapping.provenance) or {}
     of_file = outcome.mapper == "file" and "mapper" in provenance
     return replace(
         facts,
@@ -320,7 +321,7 @@ def _proposal_facts(facts: SetFacts, outcome: Outcome) -> SetFacts:
         confidence=provenance.get("confidence") if of_file else outcome.confidence,
         coverage=check.coverage if check else None,
         spent={key: getattr(usage, key) for key in _SPENT} if usage else {},
-        mapping=outcome.mapping,
+        mapping=to_document(outcome.mapping) if outcome.mapping else None,
         fingerprint=provenance.get("fingerprint"),
         why=Safe("by its approved mapping") if of_file else _proposal_words(outcome),
     )
@@ -363,13 +364,21 @@ def _settled_facts(
     if manifest["decision"] == "irrelevant":
         return facts
     local, file = isinstance(place, Path), _relative_name(lake.mapping(name), lake.out)
-    mapping = load_json(done.folder / MAPPING) if local else read_json(f"{place}/{MAPPING}") or {}
+    mapping = read_tree(
+        load_json(done.folder / MAPPING) if local else read_json(f"{place}/{MAPPING}") or {}
+    )
     figures = replace(facts.figures, samples=_shown_records(order, mapping, context))
-    facts = replace(facts, status="converted", mapping=mapping, mapping_file=file, figures=figures)
+    facts = replace(
+        facts,
+        status="converted",
+        mapping=to_document(mapping),
+        mapping_file=file,
+        figures=figures,
+    )
     return _pin_rows(task, facts, mapping, context) if lake.pin else facts
 
 
-def _shown_records(order: Order, mapping: MappingDocument, context: Context) -> tuple[Record, ...]:
+def _shown_records(order: Order, mapping: Mapping, context: Context) -> tuple[Record, ...]:
     """The first records for the page, made of redacted rows, without most of what is long."""
     trial = try_out(context.readings, order, mapping, where=f"the mapping of {order.source_name}")
     shown = shown_report(order, trial, show=_SAMPLES, share=order.share_values)
@@ -391,9 +400,7 @@ def _begin_text(text: object) -> object:
     return shorten_text(text, _CHARACTERS) if isinstance(text, str) else text
 
 
-def _pin_rows(
-    task: SetTask, facts: SetFacts, mapping: MappingDocument, context: Context
-) -> SetFacts:
+def _pin_rows(task: SetTask, facts: SetFacts, mapping: Mapping, context: Context) -> SetFacts:
     """Pin a sample of the rows beside the mapping; the hint says why if that fails."""
     file = task.order.mapping(facts.name)
     order = Order(source=task.data_set.source.location, share_values=task.order.share_values)

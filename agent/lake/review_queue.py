@@ -31,7 +31,8 @@ from ingot.agent.state import Order, State
 from ingot.converters.errors import ConversionError, OutputError, SourceError
 from ingot.converters.lake.catalog import SetFacts, status_text
 from ingot.converters.lake.survey import DataSet
-from ingot.converters.mapping.bind import load_mapping
+from ingot.converters.mapping.bind import load_mapping, read_tree
+from ingot.converters.mapping.language import Mapping
 from ingot.converters.output.files import output_errors, write_file
 from ingot.converters.rows import MappingDocument
 
@@ -99,31 +100,31 @@ def check_gates(order: LakeOrder, data_set: DataSet, shown: "ShownProposal") -> 
     raise ConversionError(data_set.name, problem, hint)
 
 
-def approve(order: LakeOrder, facts: SetFacts, document: MappingDocument | None = None) -> Path:
+def approve(order: LakeOrder, facts: SetFacts, mapping: Mapping | None = None) -> Path:
     """Put an approved mapping where the next run finds it."""
     file, proposal = order.mapping(facts.name), proposal_file(order, facts.name)
-    if document is None and file.exists():
+    if mapping is None and file.exists():
         hint = f"decide on a terminal: ingot lake review {shlex.quote(str(order.out))}"
         raise OutputError(str(file), f"is approved already, and {facts.name} waits", hint)
-    if document is None and not proposal.is_file():
+    if mapping is None and not proposal.is_file():
         hint = f"write one into {file}, then run again"
         raise ConversionError(facts.name, "no mapping was proposed that could be approved", hint)
-    mapping = document or load_mapping(proposal)
+    mapping = mapping or load_mapping(proposal)
     waits = (facts.mapping or {}).get("provenance") or {}  # counts of all rows that stopped it
     counted = {"counted": waits["counted"]} if "counted" in waits else {}
-    provenance = {**mapping.get("provenance", {}), **counted, "reviewed": True}
-    reviewed = {**mapping, "provenance": provenance}
+    provenance = {**(mapping.provenance or {}), **counted, "reviewed": True}
+    if mapping.draft is None:  # version 1 has no place for it
+        mapping = replace(mapping, provenance=provenance)
     with output_errors(file):
         file.parent.mkdir(parents=True, exist_ok=True)
-        write_file(file, mapping_bytes(reviewed))
+        write_file(file, mapping_bytes(mapping))
     order.state.keep(
         "", replace(facts, status="waiting", approved=True, why=APPROVED, hint=EMPTY_TEXT)
     )
     shutil.rmtree(order.run_folder(facts.name), ignore_errors=True)
     delete_files(proposal.parent)
-    for (
-        known_set
-    ) in order.state.sets().values():  # the next run looks again at those of the same shape
+    # The next run looks again at those of the same shape.
+    for known_set in order.state.sets().values():
         same = known_set.facts.fingerprint == facts.fingerprint is not None
         if same and known_set.facts.status == "waiting" and known_set.facts.name != facts.name:
             order.state.keep("", known_set.facts)
@@ -152,13 +153,13 @@ def find_data_sets(order: LakeOrder) -> dict[str, DataSet]:
 class ShownProposal:
     """A proposal as a person is shown it.
 
-    `document` is the mapping that would be approved, None = there is none; `moved` says that it was
-    approved before, and the data has another shape since.
+    `mapping` would be approved, None = there is none; `moved` says that it was approved before, and
+    the data has another shape since.
     """
 
     state: State
     context: Context
-    document: MappingDocument | None
+    mapping: Mapping | None
     moved: bool = False
 
 
@@ -166,9 +167,9 @@ def load_proposal(order: LakeOrder, data_set: DataSet) -> ShownProposal:
     """Load what waits: the proposal, made or edited, or an approved mapping on changed data."""
     approved = order.mapping(data_set.name)
     if approved.is_file():
-        document = load_mapping(approved)
-        provenance = document.get("provenance") or {}
-        return replace(try_mapping(order, data_set, document, provenance=provenance), moved=True)
+        mapping = load_mapping(approved)
+        provenance = mapping.provenance or {}
+        return replace(try_mapping(order, data_set, mapping, provenance=provenance), moved=True)
     folder = proposal_file(order, data_set.name).parent
     file = folder / MAPPING
     state = _waiting_state(order, data_set)
@@ -176,16 +177,16 @@ def load_proposal(order: LakeOrder, data_set: DataSet) -> ShownProposal:
         return try_mapping(order, data_set, load_mapping(file))
     if state is None:
         raise SourceError(str(folder), "holds no proposal", "run again: ingot lake run")
-    mapping = state["proposal"].mapping if state["proposal"] else None
+    proposed = state["proposal"].mapping if state["proposal"] else None
     context = data_set_context(data_set)
     context.open(state["order"])
-    return ShownProposal(state=state, context=context, document=mapping)
+    return ShownProposal(state=state, context=context, mapping=proposed)
 
 
 def try_mapping(
     order: LakeOrder,
     data_set: DataSet,
-    document: MappingDocument,
+    mapping: Mapping,
     *,
     provenance: MappingDocument | None = None,
 ) -> ShownProposal:
@@ -194,28 +195,26 @@ def try_mapping(
     trial_order = Order(
         source=data_set.source.location,
         mapper="file",
-        mapping=document,
+        mapping=mapping,
         mapping_file=str(proposal_file(order, data_set.name)),
         allow_drift=True,
     )
     state = session.try_mapping(trial_order, context).state
-    bound = (state["proposal"] and state["proposal"].mapping) or {}
-    new_provenance = document.get("provenance")
+    bound = state["proposal"].mapping if state["proposal"] else None
+    new_provenance = mapping.provenance
     if provenance is not None:
         shape = source_shape(context.data.source, context.data.sample)
         new_provenance = {**provenance, "fingerprint": shape_fingerprint(shape), "shape": shape}
-    if new_provenance:
-        bound = {**bound, "provenance": new_provenance}
-    return ShownProposal(state=state, context=context, document=bound)
+    if bound and new_provenance:
+        bound = replace(bound, provenance=new_provenance)
+    return ShownProposal(state=state, context=context, mapping=bound)
 
 
-def talked_mapping(
-    shown: ShownProposal, talk: Conversation
-) -> tuple[MappingDocument, MappingDocument]:
+def talked_mapping(shown: ShownProposal, talk: Conversation) -> tuple[Mapping, MappingDocument]:
     """Return the mapping that a conversation about a proposal ended with, and its provenance."""
-    former, provenance = shown.document or {}, talk.state["turn"].provenance
+    former, provenance = shown.mapping, talk.state["turn"].provenance
     edited = {"edited": True, **{k: provenance[k] for k in ("edited_with",) if k in provenance}}
-    return talk.mapping, {**(former.get("provenance") or {}), **edited}
+    return read_tree(talk.document), {**((former and former.provenance) or {}), **edited}
 
 
 def _waiting_state(order: LakeOrder, data_set: DataSet) -> State | None:

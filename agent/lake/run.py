@@ -43,6 +43,7 @@ from ingot.converters.lake.duplicates import Duplicates, find_or_recall
 from ingot.converters.lake.page import render_lake_page
 from ingot.converters.lake.record_hashes import ALL, HASHES_HEADER, WIDTH
 from ingot.converters.lake.survey import DataSet, Survey, group_by_reason
+from ingot.converters.mapping.bind import read_tree
 from ingot.converters.output.difference import describe_difference
 from ingot.converters.output.files import (
     LockedError,
@@ -253,7 +254,7 @@ def _keep_result(
     if result.facts is None:
         return None
     converted = result.facts.status == "converted"
-    executed, file = mapping_bytes(result.facts.mapping or {}), order.mapping(name)
+    executed, file = mapping_bytes(read_tree(result.facts.mapping)), order.mapping(name)
     key = "" if result.again else task.key
     if key and converted and not task.has_mapping:
         # Of the executed mapping: its file may have been edited since, a change of its own.

@@ -31,9 +31,10 @@ from ingot.agent.proposing.proposal import (
 )
 from ingot.converters.errors import ModelError
 from ingot.converters.lake.survey import DataSet
-from ingot.converters.mapping.bind import read_tree
+from ingot.converters.mapping import language
+from ingot.converters.mapping.bind import read_changed
+from ingot.converters.mapping.language import Layout, Value
 from ingot.converters.output.files import LockedError, hold_lock
-from ingot.converters.rows import MappingDocument
 from ingot.converters.sources import Source
 from ingot.converters.sources.sample import Sample
 
@@ -150,7 +151,7 @@ class SharedModel:
     card: Card | None
     pending: frozenset[str]
     after: str
-    approved: Callable[[str], MappingDocument | None]
+    approved: Callable[[str], language.Mapping | None]
     waits_for: str = ""
     shape: str = ""
     _held: ExitStack = field(default_factory=ExitStack)
@@ -207,9 +208,9 @@ class SharedModel:
         """Take the turn of a data set that came second; None if the first gave up."""
         if first in self.pending:
             raise PostponedError(self.shape)
-        document = self.approved(first)
-        if document is not None and _is_persons(document):
-            return _approved_turn(document, first, rules.proposal)
+        mapping = self.approved(first)
+        if mapping is not None and _is_persons(mapping):
+            return _approved_turn(mapping, first, rules.proposal)
         first_set = self.state.sets(first).get(first)
         if first_set is None or first_set.facts.status not in ("waiting", "rejected"):
             return None
@@ -217,31 +218,34 @@ class SharedModel:
         return fallback_turn(rules, f"a model was asked about this shape for {first}, which waits")
 
 
-def _is_persons(document: MappingDocument) -> bool:
+def _is_persons(mapping: language.Mapping) -> bool:
     """Whether no model alone wrote a mapping: what talked one into it may not stand elsewhere."""
-    provenance = document.get("provenance") or {}
+    provenance = mapping.provenance or {}
     return (
         bool(provenance.get("edited") or provenance.get("reviewed"))
         or provenance.get("mapper") != MODEL
     )
 
 
-def _approved_turn(document: MappingDocument, first: str, rules: Proposal | None) -> Turn:
+def _approved_turn(mapping: language.Mapping, first: str, rules: Proposal | None) -> Turn:
     """Propose a mapping approved for another data set, with its own language and source."""
-    language = (rules.detected if rules else {}).get("language")
-    mapping = {key: value for key, value in document.items() if key != "provenance"}
-    for layout in [mapping, *mapping.get("any_of", [])]:
-        if isinstance(meta := layout.get("meta"), dict):
-            layout["meta"] = {
+    if mapping.draft is None:  # version 1 says neither
+        language = (rules.detected if rules else {}).get("language")
+        stated = {"language": Value(kind="literal", literal=language)} if language else {}
+
+        def restate(layout: Layout) -> Layout:
+            own = {
                 key: value
-                for key, value in meta.items()
-                if key not in ("source", "language")
-                or not (isinstance(value, dict) and "literal" in value)
+                for key, value in layout.meta.items()
+                if key not in ("source", "language") or value.kind != "literal"
             }
-            if language:
-                layout["meta"].setdefault("language", {"literal": language})
+            return replace(layout, meta={**stated, **own} if layout.meta else {})
+
+        outer, variants = restate(mapping.outer), tuple(map(restate, mapping.any_of))
+        made = replace(mapping, outer=outer, any_of=variants, provenance=None)
+        mapping = read_changed(mapping, made)
     proposal = Proposal(
-        decision=read_tree(mapping).kind,
+        decision=mapping.kind,
         mapping=mapping,
         confidence=1.0,
         reason=f"As approved for {first}, a data set of the same shape.",

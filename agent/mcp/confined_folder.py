@@ -19,8 +19,10 @@ from ingot.agent.served.order_input import check_confined, name_below, place_bel
 from ingot.agent.state import Order
 from ingot.agent.steps.order_schema import check_order
 from ingot.converters.errors import ConversionError, IngotError
-from ingot.converters.mapping.bind import load_mapping
-from ingot.converters.rows import Json, MappingDocument
+from ingot.converters.mapping.bind import load_mapping, read_tree
+from ingot.converters.mapping.documents.writer import plain_document
+from ingot.converters.mapping.language import Mapping
+from ingot.converters.rows import Json
 
 if TYPE_CHECKING:
     from ingot.agent.proposing.llm.mapper import ModelAccess
@@ -51,7 +53,7 @@ class ConfinedFolder:
     mapper: str = "auto"
     max_input: int
     check_cancelled: Callable[[], None] = lambda: None
-    _mappings: dict[str, MappingDocument] = field(default_factory=dict)
+    _mappings: dict[str, Mapping] = field(default_factory=dict)
     _made: int = 0
     _redactor: Redactor = field(default_factory=lambda: Redactor("redacted"))
 
@@ -75,13 +77,13 @@ class ConfinedFolder:
         self._redactor = context.open(order).redactor
         return order, context
 
-    def mapping(self, given: GivenMapping) -> MappingDocument:
-        """The document of a mapping: kept under a name, of a file, or the object itself.
+    def mapping(self, given: GivenMapping) -> Mapping:
+        """The mapping that is kept under a name, that of a file, or of the object itself.
 
         Raises ConversionError for an unknown name, MappingError for a file that holds no mapping.
         """
         if isinstance(given, dict):
-            return given
+            return read_tree(given)
         if given in self._mappings:
             return self._mappings[given]
         file = Path(self.path(given))
@@ -98,22 +100,26 @@ class ConfinedFolder:
 
     # --- what goes out
 
-    def keep_mapping(self, document: MappingDocument) -> str:
+    def keep_mapping(self, mapping: Mapping) -> str:
         """Keep a mapping under a name; a secret of the data in it never leaves the machine."""
-        known = [name for name, one in self._mappings.items() if one == document]
+        known = [
+            name
+            for name, one in self._mappings.items()
+            if one == mapping and one.provenance == mapping.provenance
+        ]
         if known:
             return known[0]
         self._made += 1
         while len(self._mappings) >= _MOST_KEPT:
             del self._mappings[next(iter(self._mappings))]
-        self._mappings[f"mapping-{self._made}"] = document
+        self._mappings[f"mapping-{self._made}"] = mapping
         return f"mapping-{self._made}"
 
-    def answer(self, facts: Facts, mapping: MappingDocument | None = None) -> str:
+    def answer(self, facts: Facts, mapping: Mapping | None = None) -> str:
         """An answer as JSON: redacted, without control characters, cut to `MOST_ANSWER`."""
         shown: Json = {}
         if mapping is not None:
-            plain = {key: one for key, one in mapping.items() if key != "provenance"}
+            plain = plain_document(mapping)
             shown = {"mapping_id": self.keep_mapping(mapping), "mapping": self._redacted(plain)}
             if shown["mapping"] != plain:
                 shown["note"] = "values are hidden in the mapping shown: name it by its mapping_id"

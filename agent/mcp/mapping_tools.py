@@ -46,9 +46,9 @@ from ingot.agent.state import Review, State
 from ingot.agent.steps.course import Run, advance
 from ingot.converters.errors import ConversionError, MappingError
 from ingot.converters.json_yaml import encode
+from ingot.converters.mapping.documents.writer import to_document
 from ingot.converters.mapping.language import Layout, Mapping
 from ingot.converters.records.writers import reject_text
-from ingot.converters.rows import MappingDocument
 from ingot.converters.sources.facts import stored_bytes
 
 Mode = Literal["auto", "pt", "sft"]
@@ -140,9 +140,8 @@ class MappingTools:
         proposal, order = state.get("proposal"), state["order"]
         if not state.get("check") or not proposal:
             raise ConversionError(source, "no mapping that can be run", _problems_text(state))
-        document = proposal.mapping or {}
         most = start + rows
-        trial = try_out(context.readings, order, document, where="the mapping", show=most)
+        trial = try_out(context.readings, order, proposal.mapping, where="the mapping", show=most)
         tried = shown_report(order, trial, show=most)
         redactor = trial.reading.redactor
         pairs = [
@@ -263,7 +262,7 @@ class MappingTools:
         if given is None:
             order, context = self._folder.open(source)
             return run_once(order, context), context
-        order, context = self._folder.open(source, mapping=self._folder.mapping(given))
+        order, context = self._folder.open(source, mapping=to_document(self._folder.mapping(given)))
         return try_mapping(order, context).state, context
 
     def _with_mapping(
@@ -273,9 +272,9 @@ class MappingTools:
         own = state.get("proposal")
         tried, _ = self._state(source, given)
         proposal = tried.get("proposal")
-        if own and proposal and own.plain == proposal.plain:
+        if own and proposal and own.mapping == proposal.mapping:
             return state, True
-        return replace_mapping(state, proposal.plain if proposal else {}, context), False
+        return replace_mapping(state, proposal.mapping if proposal else None, context), False
 
     def _refuse(self, state: State, reasons: list[str], context: Context) -> str:
         """Write the proposal for a person; the answer names their command."""
@@ -311,8 +310,8 @@ class MappingTools:
         }
         return self._folder.answer(facts, proposal.mapping if proposal else None)
 
-    def _named_mapping(self, given: GivenMapping) -> Path | MappingDocument:
-        """A file, whose pinned sample may lie beside it, or the document of a mapping."""
+    def _named_mapping(self, given: GivenMapping) -> Path | Mapping:
+        """A file, whose pinned sample may lie beside it, or a mapping."""
         if isinstance(given, str) and not self._folder.knows(given):
             return Path(self._folder.path(given))
         return self._folder.mapping(given)
@@ -325,7 +324,7 @@ _FOREIGN = "the mapping is not the one that ingot proposes, so no gate can appro
 def _changed_state(state: State, line: str, context: Context) -> State:
     """The state after one command that changes the mapping."""
     proposal = state.get("proposal")
-    mapping = proposal.tree if proposal else Mapping(outer=Layout())
+    mapping = (proposal and proposal.mapping) or Mapping(outer=Layout())
     try:
         meant = parse_command(line, mapping, list_fields(context.data))
     except CommandSyntaxError as error:

@@ -263,9 +263,8 @@ def _language_evidence(card: Card, proposal: Proposal) -> Iterator[tuple[bool, s
 
 def proposed_language(proposal: Proposal) -> str | None:
     """Return the one language that a proposal states for all texts, None if it states none."""
-    meta = (proposal.mapping or {}).get("meta")
-    literal: Json = meta.get("language") if isinstance(meta, dict) else None
-    stated = literal.get("literal") if isinstance(literal, dict) else None
+    meta = proposal.mapping.outer.meta if proposal.mapping else {}
+    stated = meta["language"].literal if "language" in meta else ""
     language = stated or proposal.detected.get("language")
     return language if isinstance(language, str) else None
 

@@ -17,13 +17,14 @@ from ingot.converters.convert.options import (
     WorkerCount,
 )
 from ingot.converters.json_yaml import OMIT
+from ingot.converters.mapping.bind import bind_tree
+from ingot.converters.mapping.language import Mapping
 from ingot.converters.output.sharding import JobShard, RayAddress, RunnerName
-from ingot.converters.rows import MappingDocument
 from ingot.converters.settings import Setting
+from ingot.converters.sources.facts import SourceSpec
 
 if TYPE_CHECKING:
     from ingot.agent.proposing.proposal import Request
-    from ingot.converters.sources.facts import SourceSpec
 
 MODEL: Final = "Model"
 
@@ -87,8 +88,8 @@ class Order:
 
     Attributes:
         out: folder to be written, None where nothing is written (`map`, a dry run).
-        mapper: a name of `Context.turns`; `file` where `mapping` is given.
-        mapping: the document of a mapping file that the user gave.
+        mapper: a name of `Context.mappers`; `file` where `mapping` is given.
+        mapping: that of a file that the user gave.
         mapping_file: its path, for messages.
     """
 
@@ -98,7 +99,7 @@ class Order:
     out: str | None = None
     mode: Mode = "auto"
     mapper: Mapper = "auto"
-    mapping: MappingDocument | None = None
+    mapping: Mapping | None = None
     mapping_file: str | None = None
     tokenizer: Tokenizer = None
     records: Records = "parquet"
@@ -119,14 +120,11 @@ class Order:
     prompt_tokens: PromptTokens = DEFAULT_PROMPT
 
     @cached_property
-    def spec(self) -> "SourceSpec":
+    def spec(self) -> SourceSpec:
         """Return the facts about the files that the user or their mapping file states."""
-        from ingot.converters.mapping.bind import stated_source
-        from ingot.converters.sources.facts import SourceSpec
-
         if self.mapping is None:
             return SourceSpec(format=self.format, query=self.query)
-        return stated_source(self.mapping, where=self.mapping_file or "mapping")
+        return bind_tree(self.mapping, where=self.mapping_file or "mapping").source
 
     @property
     def seen_share(self) -> str:

@@ -13,9 +13,8 @@ from typing import Annotated, NewType
 from ingot.agent.privacy import Redactor, SafeProblem
 from ingot.converters.errors import ModelError, Problem
 from ingot.converters.json_yaml import OMIT, UNSTORED, decode, encode, leaves
-from ingot.converters.mapping.bind import read_tree
 from ingot.converters.mapping.language import Mapping
-from ingot.converters.rows import Json, MappingDocument
+from ingot.converters.rows import Json
 from ingot.converters.sources import Source
 from ingot.converters.sources.sample import Sample
 
@@ -23,15 +22,6 @@ from ingot.converters.sources.sample import Sample
 def value_strings(value: Json) -> Iterator[str]:
     """Return every text in a value: paths, literals and names, but not keys."""
     return (one for one in leaves(value) if isinstance(one, str))
-
-
-def value_forms(value: Json) -> Iterator[MappingDocument]:
-    """Yield the objects in a value, itself included."""
-    if isinstance(value, dict):
-        yield value
-    if isinstance(value, list | dict):
-        for one in value.values() if isinstance(value, dict) else value:
-            yield from value_forms(one)
 
 
 # A mapping that a person wrote or corrected needs no second look.
@@ -78,11 +68,11 @@ class Evidence:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Proposal:
-    """A decision and, where there is something to convert, a version 2 mapping document.
+    """A decision and, where there is something to convert, a mapping.
 
     Attributes:
         decision: `pt`, `sft`, `irrelevant` or `unmappable`.
-        mapping: the document, None for the last two.
+        mapping: None for the last two.
         confidence: 0..1; the doors ask a person below their threshold.
         reason: one sentence for people.
         evidence: the decisions that the mapping consists of.
@@ -92,23 +82,13 @@ class Proposal:
     """
 
     decision: str
-    mapping: MappingDocument | None
+    mapping: Mapping | None
     confidence: float
     reason: str
     evidence: tuple[Evidence, ...] = ()
     mapper: str = "rules"
     detected: dict[str, Json] = field(default_factory=dict)
     layout: Annotated[str, OMIT] = ""
-
-    @property
-    def tree(self) -> Mapping:
-        """Return the mapping as a tree; one that maps nothing if there is none."""
-        return read_tree(self.plain or {"version": 2})
-
-    @property
-    def plain(self) -> MappingDocument:
-        """Return the document of the mapping without its provenance; {} if there is none."""
-        return {key: one for key, one in (self.mapping or {}).items() if key != "provenance"}
 
 
 _SHOWN_DOUBTS = 2
@@ -129,7 +109,7 @@ def doubts_text(evidence: Sequence[Evidence]) -> str:
 SafeProposal = NewType("SafeProposal", Proposal)
 
 
-def correct_proposal(proposal: SafeProposal, mapping: MappingDocument) -> SafeProposal:
+def correct_proposal(proposal: SafeProposal, mapping: Mapping | None) -> SafeProposal:
     """Return a proposal with a person's mapping, without the doubts about the one before."""
     evidence = tuple(one for one in proposal.evidence if one.target != "doubt")
     return replace(proposal, mapping=mapping, mapper="edited", evidence=evidence)

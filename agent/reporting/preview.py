@@ -40,7 +40,7 @@ class Preview:
 def preview(state: State, readings: Readings, *, examples: int = EXAMPLES) -> Preview:
     """Return the preview of the state's proposal, on the data that it is for."""
     proposal, order, check = state["proposal"], state["order"], state["check"]
-    mapping = (proposal and proposal.mapping) or {}
+    mapping = proposal.mapping if proposal else None
     where = f"the {proposal.mapper}" if proposal else "the mapping"
     trial = try_out(readings, order, mapping, where=where, show=examples)
     share = order.seen_share

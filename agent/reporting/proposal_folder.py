@@ -17,12 +17,11 @@ from ingot.agent.privacy import Redactor
 from ingot.agent.reporting.report import mapping_bytes, proposal_text
 from ingot.agent.state import Order, State, Stopped
 from ingot.converters.errors import OutputError, ReviewNeeded
+from ingot.converters.mapping import language
 from ingot.converters.output.files import is_store_url, output_errors, write_file
-from ingot.converters.rows import MappingDocument
 
 MAPPING, OTHER, REPORT = "mapping.json", "alternative.json", "report.md"
 _HASH = re.compile(r"sha256 of (\S+) as proposed: ([0-9a-f]{64})")
-_IRRELEVANT_MAPPING: MappingDocument = {"version": 2, "text": None}
 
 
 def proposal_path(out: str) -> Path:
@@ -67,27 +66,27 @@ def _hash_lines(laid: Mapping[str, bytes]) -> dict[str, str]:
     return {name: _sha256(one) for name, one in laid.items() if one or name == MAPPING}
 
 
-def proposed_mapping(state: State) -> MappingDocument | None:
+def proposed_mapping(state: State) -> language.Mapping | None:
     """Return the mapping as a file may hold it; of an irrelevant source the one that says so."""
     proposal = state.get("proposal")
     if proposal and proposal.decision == "irrelevant":
-        return _IRRELEVANT_MAPPING
+        return language.Mapping(outer=language.Layout())
     return proposal.mapping if proposal else None
 
 
 def save_mapping(state: State, file: Path) -> Path:
     """Write the proposed mapping to a new file. Raises OutputError if there is one."""
-    document = proposed_mapping(state)
-    if document is None:
+    mapping = proposed_mapping(state)
+    if mapping is None:
         raise OutputError(str(file), "there is no mapping yet")
     if file.exists():
         raise OutputError(str(file), "is there already", "choose another name")
     with output_errors(file):
-        write_file(file, mapping_bytes(document))
+        write_file(file, mapping_bytes(mapping))
     return file
 
 
-def alternative_mapping(state: State) -> MappingDocument | None:
+def alternative_mapping(state: State) -> language.Mapping | None:
     """Return the rules' mapping beside a model's that differs; None if there is none."""
     opinion = state.get("opinion")
     return opinion.proposal.mapping if opinion and not opinion.agrees else None

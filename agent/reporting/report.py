@@ -37,8 +37,8 @@ from ingot.agent.state import (
 from ingot.converters import json_yaml
 from ingot.converters.convert.result import Manifest
 from ingot.converters.errors import count_text
-from ingot.converters.mapping.bind import read_tree
-from ingot.converters.rows import MappingDocument
+from ingot.converters.mapping import language
+from ingot.converters.mapping.documents.writer import to_document
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2066-\u2069\ufeff]+")
 _MOST_FILES = 50  # that are listed
@@ -142,10 +142,10 @@ def _mapping_lines(
     proposal: SafeProposal, check: Check | None, redactor: Redactor
 ) -> Iterator[str]:
     mapping = proposal.mapping
-    if not mapping or json_yaml.violations("mapping", mapping):  # a person may have edited it so
+    if mapping is None or mapping.draft is not None:  # a person may have edited it so
         return
     yield from ("", "## Mapping", "")
-    yield from markdown_table(("target", "from"), mapping_lines(read_tree(mapping), redactor))
+    yield from markdown_table(("target", "from"), mapping_lines(mapping, redactor))
     if not check:
         return
     yield from ("", "## Sample", "")
@@ -180,7 +180,7 @@ def _opinion_lines(opinion: Opinion | None, redactor: Redactor) -> Iterator[str]
     yield from _doubt_lines(other)
     if other.mapping:
         yield from ("", "As alternative.json:", "")
-        yield from markdown_table(("target", "from"), mapping_lines(other.tree, redactor))
+        yield from markdown_table(("target", "from"), mapping_lines(other.mapping, redactor))
 
 
 def _evidence_lines(proposal: SafeProposal) -> Iterator[str]:
@@ -281,9 +281,9 @@ def markdown_code(text: Safe) -> Safe:
     return Safe(f"`{_CONTROL.sub(' ', text).replace('`', '´')}`")
 
 
-def mapping_bytes(document: MappingDocument) -> bytes:
-    """Return a mapping document as people review it: indented, keys in the language's order."""
-    return (json.dumps(document, ensure_ascii=False, indent=2) + "\n").encode()
+def mapping_bytes(mapping: language.Mapping) -> bytes:
+    """Return a mapping as people review it: its document indented, in the language's order."""
+    return (json.dumps(to_document(mapping), ensure_ascii=False, indent=2) + "\n").encode()
 
 
 _PROBLEMS = 5  # that are told

@@ -18,7 +18,9 @@ from ingot.agent.review.revisions import (
 )
 from ingot.converters.errors import MappingError, Problem, RevisionError
 from ingot.converters.json_yaml import pointer_to
+from ingot.converters.mapping import language
 from ingot.converters.mapping.bind import MAX_BYTES, read_mapping
+from ingot.converters.mapping.documents.writer import to_document
 from ingot.converters.rows import MappingDocument
 from ingot.converters.sources.storage.listing import matches_globs
 
@@ -41,8 +43,8 @@ class ChangedMapping:
     path: str
     status: Status
     old_path: str | None = None
-    old: MappingDocument | None = None
-    new: MappingDocument | None = None
+    old: language.Mapping | None = None
+    new: language.Mapping | None = None
     text: str = ""
     problems: tuple[Problem, ...] = ()
     beside: frozenset[str] = frozenset()
@@ -51,10 +53,10 @@ class ChangedMapping:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _File:
-    """A file of one side: its bytes (None = too large for a mapping), and its document."""
+    """A file of one side: its bytes (None = too large for a mapping), and its mapping."""
 
     data: bytes | None
-    document: MappingDocument | None = None
+    mapping: language.Mapping | None = None
 
     @property
     def text(self) -> str:
@@ -87,8 +89,8 @@ def find_changed(base: Side, head: Side, globs: Sequence[str] | None) -> list[Ch
     with_sidecars = head.files.keys() & {sidecar_owner(path) for path in changed}
     untouched = with_sidecars - {one.path for one in mappings}
     for path, one in _read_files(head, sorted(untouched)).items():
-        if one.document is not None:  # only a sidecar of it changed
-            mappings.append(_remaining_mapping(path, None, one.document, one))
+        if one.mapping is not None:  # only a sidecar of it changed
+            mappings.append(_remaining_mapping(path, None, one.mapping, one))
     placed = (_with_sidecar_changes(one, base, head) for one in mappings if _is_chosen(one, globs))
     return sorted(placed, key=lambda one: one.path)
 
@@ -102,9 +104,9 @@ def _is_chosen(mapping: ChangedMapping, globs: Sequence[str] | None) -> bool:
 def compare_files(old: Side, old_path: str, new: Side, new_path: str) -> ChangedMapping:
     """Compare two files."""
     before, after = _read_single(old, old_path), _read_single(new, new_path)
-    if before.document is None:
+    if before.mapping is None:
         raise MappingError(old.name, before.problems(old_path))
-    changed = _remaining_mapping(new_path, old_path, before.document, after)
+    changed = _remaining_mapping(new_path, old_path, before.mapping, after)
     return changed if changed.status == "broken" else replace(changed, status="modified")
 
 
@@ -140,7 +142,7 @@ def _find_owned(
         path
         for side in (base, head)
         for path, one in _read_files(side, sorted(set(owners.values()))).items()
-        if one.document is not None or _is_stated(path, globs)
+        if one.mapping is not None or _is_stated(path, globs)
     }
     return {path for path, owner in owners.items() if owner in mappings}
 
@@ -156,7 +158,7 @@ def _parse_file(path: str, data: bytes | None) -> _File:
     if data is None or not _KEYS.issuperset(document := _parse_object(data)) or not document:
         return _File(data=data)
     try:
-        return _File(data=data, document=read_mapping(data, where=path))
+        return _File(data=data, mapping=read_mapping(data, where=path))
     except MappingError:
         return _File(data=data)
 
@@ -180,7 +182,7 @@ def _moved_mappings(
     removed = {
         path: one
         for path, one in old.items()
-        if one.document is not None and _object_id_at(head, path) is None
+        if one.mapping is not None and _object_id_at(head, path) is None
     }
     added = {path: one for path, one in new.items() if path not in old and one.data}
     moves: dict[str, str] = {}
@@ -194,9 +196,9 @@ def _moved_mappings(
 
 def _canonical_bytes(file: _File) -> bytes:
     """Return the same bytes for equal mappings, none for what is not a mapping."""
-    if file.document is None:
+    if file.mapping is None:
         return b""
-    return json.dumps(file.document, indent=1, sort_keys=True).encode()
+    return json.dumps(to_document(file.mapping), indent=1, sort_keys=True).encode()
 
 
 def _moves_by_sidecars(
@@ -228,24 +230,24 @@ def _changed_paths(
 ) -> Iterator[ChangedMapping]:
     for path in paths:
         before, after = old.get(old_paths.get(path, path)), new.get(path)
-        old_document = before.document if before else None
+        old_mapping = before.mapping if before else None
         is_stated = _is_stated(path, globs)
         if after is None:
             kind = sides[1].others.get(path)
             is_mapping = is_stated or any(_leads_to_mapping(path, side) for side in sides)
-            if (old_document is not None and path not in old_paths.values()) or (
+            if (old_mapping is not None and path not in old_paths.values()) or (
                 kind and is_mapping
             ):
-                removal = ChangedMapping(path=path, status="removed", old=old_document)
+                removal = ChangedMapping(path=path, status="removed", old=old_mapping)
                 problem = Problem("", "unreadable", "a regular file", kind or "")
                 yield replace(removal, status="broken", problems=(problem,)) if kind else removal
         elif (
-            after.document is not None
-            or old_document is not None
+            after.mapping is not None
+            or old_mapping is not None
             or is_stated
             or _claims_to_be_mapping(after)
         ):
-            yield _remaining_mapping(path, old_paths.get(path), old_document, after)
+            yield _remaining_mapping(path, old_paths.get(path), old_mapping, after)
         elif globs is None and not _is_json(after) and _has_mapping_near(path, sides[1]):
             yield _remaining_mapping(path, None, None, after)
 
@@ -278,23 +280,23 @@ def _leads_to_mapping(path: str, side: Side) -> bool:
 def _any_mapping(side: Side, chosen: Callable[[str], bool]) -> bool:
     candidates = [one for one in sorted(side.files) if is_json(one) and chosen(one)]
     files = _read_files(side, candidates[:_MOST_NEIGHBOURS])
-    return any(one.document is not None for one in files.values())
+    return any(one.mapping is not None for one in files.values())
 
 
 def _remaining_mapping(
-    path: str, old_path: str | None, old_document: MappingDocument | None, after: _File
+    path: str, old_path: str | None, old_mapping: language.Mapping | None, after: _File
 ) -> ChangedMapping:
-    status: Status = "added" if old_document is None else "renamed" if old_path else "modified"
-    if after.document is None:
+    status: Status = "added" if old_mapping is None else "renamed" if old_path else "modified"
+    if after.mapping is None:
         status = "broken"
     return ChangedMapping(
         path=path,
         old_path=old_path,
         status=status,
-        old=old_document,
-        new=after.document,
+        old=old_mapping,
+        new=after.mapping,
         text=after.text,
-        problems=() if after.document else after.problems(path),
+        problems=() if after.mapping is not None else after.problems(path),
     )
 
 

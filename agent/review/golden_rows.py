@@ -14,12 +14,12 @@ from pathlib import Path
 from ingot.agent.privacy import Redactor, Safe, redact
 from ingot.agent.reporting.mapping_words import common_length
 from ingot.converters.errors import SourceError, count_text, translate_read_errors
-from ingot.converters.mapping.bind import bind, stated_source
+from ingot.converters.mapping.bind import bind_tree
 from ingot.converters.mapping.language import Mapping
 from ingot.converters.mapping.rows.conditions import same_json
 from ingot.converters.mapping.rows.executor import REASONS, RowExecutor, UnifiedBatch
 from ingot.converters.mapping.rows.group import group_rows
-from ingot.converters.rows import Batch, Json, MappingDocument, limit_looks
+from ingot.converters.rows import Batch, Json, limit_looks
 from ingot.converters.sources.formats.row_chunks import (
     BrokenRow,
     JsonTextError,
@@ -62,22 +62,22 @@ def golden_file(mapping: Path) -> Path:
     return mapping.with_name(f"{mapping.name.removesuffix('.json')}{_ENDING}")
 
 
-def run_golden(document: MappingDocument, file: Path, *, source_name: str) -> GoldenResult:
+def run_golden(mapping: Mapping, file: Path, *, source_name: str) -> GoldenResult:
     """Run a mapping on its golden rows.
 
-    A document of version 1 is bound to the golden rows themselves. A line that is not a golden row
+    A mapping of version 1 is bound to the golden rows themselves. A line that is not a golden row
     fails like one whose records differ.
     """
     lines = list(_numbered_lines(file))
     if not lines:
         raise SourceError(str(file), "it holds no golden row", "a line holds a row and its records")
     golden = [(number, _parse_golden(data)) for number, data in lines]
-    fields = stated_source(document, where=str(file)).json_fields or ()
+    fields = bind_tree(mapping, where=str(file)).source.json_fields or ()
     rows = [row for _, one in golden if isinstance(one, dict) for row in _parse_rows(one, fields)]
     redactor = Redactor("redacted", rows)
     with limit_looks():
         readable = [row for row in rows if type(row) is not BrokenRow]
-        mapping = bind(document, readable, where=str(file))
+        mapping = bind_tree(mapping, readable, where=str(file))
         unifier = RowExecutor(mapping, source_name=source_name)
         failed = [
             GoldenFailure(line=number, why=redactor.text(reason))

@@ -18,10 +18,11 @@ from ingot.agent.review.revisions import Side, describe_odd_files, write_sidecar
 from ingot.agent.state import Change, Order
 from ingot.converters.errors import MappingError, Problem, SourceError, StorageError
 from ingot.converters.mapping.check import sample_batches
+from ingot.converters.mapping.language import Mapping
 from ingot.converters.mapping.rows.executor import Record, RowExecutor
 from ingot.converters.mapping.rows.values import row_nodes
 from ingot.converters.paths import Node
-from ingot.converters.rows import Batch, MappingDocument
+from ingot.converters.rows import Batch
 
 Key = tuple[str, int, int]
 Kind = Literal["changed", "lost", "gained"]
@@ -322,9 +323,7 @@ def _pinned_basis(side: Side, path: str, folder: Path) -> SampleBasis | None:
     )
 
 
-def replay_mappings(
-    stand: SampleBasis, old: MappingDocument | None, new: MappingDocument | None
-) -> Replay:
+def replay_mappings(stand: SampleBasis, old: Mapping | None, new: Mapping | None) -> Replay:
     """Run both mappings on the sample."""
     if stand.kind == "none" or new is None:
         return Replay(stand=stand)
@@ -351,12 +350,12 @@ def replay_mappings(
 
 
 def _run_mapping(
-    readings: Readings, order: Order, stand: SampleBasis, document: MappingDocument
+    readings: Readings, order: Order, stand: SampleBasis, mapping: Mapping
 ) -> tuple[TriedMapping | None, tuple[Problem, ...], SourceError | None]:
     """Run a mapping; if that fails return the problems, and the reader's error if it is one."""
-    document = stand.pinned.fit_mapping(document) if stand.pinned else document
+    mapping = stand.pinned.fit_mapping(mapping) if stand.pinned else mapping
     try:
-        trial = try_out(readings, order, document, where="the mapping", show=0)
+        trial = try_out(readings, order, mapping, where="the mapping", show=0)
     except StorageError:
         raise
     except SourceError as error:
@@ -375,12 +374,12 @@ def _run_mapping(
 
 
 def _provenance_drift(
-    document: MappingDocument,
+    mapping: Mapping,
     ran: TriedMapping | None,
     order: Order,
     stand: SampleBasis,
 ) -> tuple[Change, ...]:
-    kept = stored_shape(document)
+    kept = stored_shape(mapping)
     if kept is None or ran is None:
         return ()
     now = source_shape(ran.trial.source, ran.trial.sample)

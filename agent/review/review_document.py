@@ -5,7 +5,7 @@ from typing import TypedDict
 from ingot.agent.privacy import Safe, redact
 from ingot.agent.review.replay import Kind, SideFigures
 from ingot.agent.review.verdict import Level
-from ingot.converters.rows import MappingDocument
+from ingot.converters.mapping.language import Mapping
 
 
 class Example(TypedDict):
@@ -146,10 +146,10 @@ class ReviewDocument(TypedDict):
     mappings: list[MappingEntry]
 
 
-def provenance_entry(document: MappingDocument | None) -> ProvenanceEntry | None:
+def provenance_entry(mapping: Mapping | None) -> ProvenanceEntry | None:
     """State who made a mapping; a value of a wrong type is not stated."""
-    provenance = (document or {}).get("provenance")
-    if not isinstance(provenance, dict) or not provenance:
+    provenance = mapping.provenance if mapping else None
+    if not provenance:
         return None
     repaired = provenance.get("repaired")
     return {

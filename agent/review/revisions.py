@@ -20,9 +20,10 @@ from ingot.agent.review.git_repository import WORKING_TREE, Repository
 from ingot.agent.review.golden_rows import golden_file
 from ingot.agent.review.pinning.pinned_sample import ABOUT, pinned_folder
 from ingot.converters.errors import RevisionError, translate_read_errors
+from ingot.converters.mapping import language
 from ingot.converters.mapping.bind import MAX_BYTES
+from ingot.converters.mapping.documents.writer import to_document
 from ingot.converters.output.files import encode_json
-from ingot.converters.rows import MappingDocument
 from ingot.converters.sources.storage.places import storage_places
 from ingot.converters.sources.tables.table_folders import list_tables
 
@@ -271,14 +272,14 @@ def shrunken_sample(old: Extent | None, new: Extent | None) -> tuple[str, str] |
 
 @contextmanager
 def mapping_files(
-    old: Path | MappingDocument, new: Path | MappingDocument
+    old: Path | language.Mapping, new: Path | language.Mapping
 ) -> Iterator[tuple[Path, Path]]:
-    """Yield the files of two mappings by name, or of the documents in a removed folder."""
+    """Yield the files of two mappings by name, or those of trees in a removed folder."""
     with TemporaryDirectory(prefix="ingot-") as folder:
         files = {"old": Path(folder, "old.json"), "new": Path(folder, "new.json")}
         for name, one in (("old", old), ("new", new)):
             if isinstance(one, Path):
                 files[name] = one
             else:
-                files[name].write_bytes(encode_json(one, sort_keys=False))
+                files[name].write_bytes(encode_json(to_document(one), sort_keys=False))
         yield files["old"], files["new"]

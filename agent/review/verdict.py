@@ -163,8 +163,8 @@ def _sidecar_reasons(case: Case) -> Iterator[Reason]:
 def _replay_reasons(case: Case, heavy: Level) -> Iterator[Reason]:
     replay = case.replay
     if replay.stand.kind == "none":
-        document = case.touched.new or {}
-        idle = all(document.get(key) is None for key in ("text", "messages", "any_of"))
+        new = case.touched.new
+        idle = new is None or (new.kind == "irrelevant" and not new.any_of)
         reason = "the mapping converts nothing" if idle else replay.stand.why
         yield _make_reason("pass" if idle else "warn", "not_replayed", f"not replayed: {reason}")
         return
@@ -188,7 +188,7 @@ def _replay_reasons(case: Case, heavy: Level) -> Iterator[Reason]:
 
 def _source_reasons(touched: ChangedMapping, replay: Replay) -> Iterator[Reason]:
     """Say if a change of `source` cannot be replayed: a sample of rows is read without it."""
-    before, after = (touched.old or {}).get("source"), (touched.new or {}).get("source")
+    before, after = (one and one.source for one in (touched.old, touched.new))
     if replay.old and replay.stand.pinned and replay.stand.pinned.lines and before != after:
         text = "the pinned sample holds rows, so the change of source is judged by its rule alone"
         yield _make_reason("pass", "source_not_replayed", text, "/source")

@@ -50,8 +50,8 @@ def _halted_state(state: State, error: CountsReviewNeeded) -> State:
     """The state of a run that waits for the approval of counts, which its mapping names."""
     why, proposal = redact(error.problem), state["proposal"]
     if proposal and proposal.mapping:
-        provenance = {**proposal.mapping.get("provenance", {}), "counted": error.counts}
-        mapping = {**proposal.mapping, "provenance": provenance}
+        provenance = {**(proposal.mapping.provenance or {}), "counted": error.counts}
+        mapping = replace(proposal.mapping, provenance=provenance)
         proposal = replace(proposal, mapping=mapping)
     halted = Halted(counts=error.counts, why=why)
     review = Review(decision="person", why=why)
@@ -83,7 +83,7 @@ def _stage_proposal(
     )
     if proposal.decision == "irrelevant":
         return job.stage_irrelevant(data.source, out, proposal.reason, options)
-    trial = try_out(context.readings, order, proposal.mapping or {}, where="the approved mapping")
+    trial = try_out(context.readings, order, proposal.mapping, where="the approved mapping")
     return job.stage_conversion(
         trial.source,
         trial.mapping,

@@ -7,6 +7,7 @@ from typing import Any, Final, Literal, get_args, get_origin
 from ingot.agent.proposing.order import Order
 from ingot.converters.convert.options import language_code
 from ingot.converters.errors import ConversionError
+from ingot.converters.mapping.bind import read_tree
 from ingot.converters.output.sharding import SCALE
 from ingot.converters.rows import Json
 from ingot.converters.settings import DeclaredSetting, list_settings
@@ -73,10 +74,11 @@ def check_order(document: Json, *, served: bool = True) -> Order:
         faults = ["min_confidence: no number from 0 to 1"]
     if faults:
         raise ConversionError("order", "; ".join(faults[:5]))
-    mapper = {"mapper": "file"} if document.get("mapping") is not None else {}
+    stated = document.get("mapping")
+    given = {} if stated is None else {"mapper": "file", "mapping": read_tree(stated)}
     numbers = {key: value for key, value in document.items() if isinstance(value, float)}
     whole = {key: int(numbers[key]) for key in _WHOLE_NUMBERS & numbers.keys()}
-    return Order(**{**document, **whole, **mapper, **where})
+    return Order(**{**document, **whole, **given, **where})
 
 
 _WHOLE_NUMBERS = {  # 5.0 is an integer in JSON

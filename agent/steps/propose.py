@@ -11,12 +11,12 @@ from dataclasses import asdict, replace
 from ingot.agent.context import Context, list_fields
 from ingot.agent.judging import drift, model_gates
 from ingot.agent.judging.policy import DOUBTED_CONFIDENCE, closed_attempt
-from ingot.agent.judging.problem_words import explain_problem
+from ingot.agent.judging.problem_words import shown_problems
 from ingot.agent.judging.source_gates import html_gates, list_gates, summarize_source
 from ingot.agent.judging.text_coverage import ROWS, find_signals
 from ingot.agent.judging.trial import Trial, report_facts, shown_report, try_out
 from ingot.agent.model.budget import Spent, Usage
-from ingot.agent.privacy import Redactor, SafeProblem, redact
+from ingot.agent.privacy import Redactor, redact
 from ingot.agent.proposing.cards import card_evidence
 from ingot.agent.proposing.fingerprint import shape_fingerprint, source_shape
 from ingot.agent.proposing.proposal import (
@@ -36,10 +36,9 @@ from ingot.converters.errors import (
     SourceError,
     StorageError,
 )
-from ingot.converters.mapping.bind import read_tree
-from ingot.converters.mapping.documents.writer import to_document
+from ingot.converters.mapping.language import Mapping
 from ingot.converters.rows import MappingDocument
-from ingot.converters.sources import Source
+from ingot.converters.sources import Source, SourceSpec
 
 RENDERED_RECORDS = 2  # records that a model is shown at a second look
 
@@ -136,7 +135,7 @@ def _ask_mapper(order: Order, context: Context, state: State) -> Turn:
     history = [*state.get("attempts", ())]
     if looked := state.get("looked"):
         trial = try_out(
-            context.readings, order, looked.proposal.mapping or {}, where="the model's mapping"
+            context.readings, order, looked.proposal.mapping, where="the model's mapping"
         )
         shown = shown_report(order, trial, share=order.share_values)
         records = shown.examples[:RENDERED_RECORDS]
@@ -147,15 +146,16 @@ def _ask_mapper(order: Order, context: Context, state: State) -> Turn:
 
 def given_turn(order: Order) -> Turn:
     """The turn of a user who brought a mapping file."""
-    document = order.mapping or {}
-    proposal = Proposal(
-        decision=read_tree(document).kind,
-        mapping=document,
-        confidence=1.0,
-        reason="The mapping was given.",  # without its path, which must not change the report
+    return Turn(
         mapper="file",
+        proposal=Proposal(
+            decision=order.mapping.kind if order.mapping else "irrelevant",
+            mapping=order.mapping,
+            confidence=1.0,
+            reason="The mapping was given.",  # without its path, which must not change the report
+            mapper="file",
+        ),
     )
-    return Turn(proposal=proposal, mapper="file")
 
 
 MOST_PROBLEMS = 5
@@ -172,9 +172,8 @@ def look(state: State, context: Context) -> State:
     proposal = state["proposal"]
     if proposal is None:
         return {"looked": None}
-    mapping = proposal.mapping or {}
     trial = try_out(
-        context.readings, state["order"], mapping, where="the model's mapping", show=ROWS
+        context.readings, state["order"], proposal.mapping, where="the model's mapping", show=ROWS
     )
     signals = find_signals(trial.mapping, trial.report)
     if not signals and proposal.confidence >= DOUBTED_CONFIDENCE:
@@ -193,12 +192,12 @@ def validate(state: State, context: Context) -> State:
     Problems may quote values: they are redacted before the state, a report or a model sees them.
     """
     proposal, order = state.get("proposal"), state["order"]
-    if not proposal or not proposal.mapping:
+    if not proposal or proposal.mapping is None:
         return {"check": None}
     where = order.mapping_file or f"the mapping by {proposal.mapper}"
     # A mapper may have said how the files are to be read; a person gets the reader's own error.
     redactor = context.data.redactor
-    states_facts = proposal.mapper != "file" and bool(proposal.mapping.get("source"))
+    states_facts = proposal.mapper != "file" and proposal.mapping.source != SourceSpec()
     try:
         trial = try_out(context.readings, order, proposal.mapping, where=where)
     except MappingError as error:
@@ -213,7 +212,7 @@ def validate(state: State, context: Context) -> State:
     if not trial.report.rows and states_facts:
         unread = _unreadable_problem(proposal.mapping, "no row")
         return _failed_check([unread], proposal.mapping, redactor)
-    document = _with_provenance(trial, proposal, state)
+    mapping = _with_provenance(trial, proposal, state)
     faults = model_gates.meta_faults(trial.mapping) if proposal.mapper == "llm" else []
     edited = proposal.mapper == "edited"  # a person who edits a mapping may decide otherwise
     decision = trial.mapping.kind if edited else proposal.decision
@@ -222,11 +221,11 @@ def validate(state: State, context: Context) -> State:
     record = redactor.text(record_words(trial))
     checked: State = {
         "check": replace(report_facts(shown, redactor), gates=gates, record=record),
-        "problems": _shown_problems([*shown.problems, *faults], document, redactor),
-        "proposal": replace(proposal, mapping=document, decision=decision),
+        "problems": shown_problems([*shown.problems, *faults], mapping, redactor),
+        "proposal": replace(proposal, mapping=mapping, decision=decision),
         "halted": None,
     }
-    if proposal.mapping.get("source"):
+    if proposal.mapping.source != SourceSpec():
         # What is not read is told of the files as the mapping reads them.
         found = context.data.source
         checked["source"] = summarize_source(
@@ -244,28 +243,19 @@ def _tell_reasons(source: Source, found: Source) -> Source:
     return replace(source, left_out=tuple(named))
 
 
-def _failed_check(
-    problems: Iterable[Problem], document: MappingDocument, redactor: Redactor
-) -> State:
-    return {"check": None, "problems": _shown_problems(problems, document, redactor)}
+def _failed_check(problems: Iterable[Problem], mapping: Mapping, redactor: Redactor) -> State:
+    return {"check": None, "problems": shown_problems(problems, mapping, redactor)}
 
 
-def _shown_problems(
-    problems: Iterable[Problem], document: MappingDocument, redactor: Redactor
-) -> tuple[SafeProblem, ...]:
-    return tuple(redactor.problem(explain_problem(one, read_tree(document))) for one in problems)
-
-
-def _unreadable_problem(document: MappingDocument, got: str) -> Problem:
-    pointer = "/source/root" if "root" in document["source"] else "/source"
+def _unreadable_problem(mapping: Mapping, got: str) -> Problem:
+    pointer = "/source" if mapping.source.root is None else "/source/root"
     return Problem(pointer, "unreadable", "facts that the files can be read by", got)
 
 
-def _with_provenance(trial: Trial, proposal: Proposal, state: State) -> MappingDocument:
-    """The bound document with its provenance; that of a file that the user gave is left alone."""
-    document = to_document(trial.mapping)
+def _with_provenance(trial: Trial, proposal: Proposal, state: State) -> Mapping:
+    """The bound mapping with its provenance; that of a file that the user gave is left alone."""
     if proposal.mapper == "file":
-        return document
+        return replace(trial.mapping, warnings=())  # which the check holds
     made_by = dict(sorted(state["turn"].provenance.items()))  # the same from any memory
     edited = {"edited": True} if proposal.mapper == "edited" else {}
     made_for = source_shape(trial.source, trial.sample)
@@ -278,12 +268,12 @@ def _with_provenance(trial: Trial, proposal: Proposal, state: State) -> MappingD
         "fingerprint": shape_fingerprint(made_for),
         "shape": made_for,
     }
-    return {**document, "provenance": provenance}
+    return replace(trial.mapping, provenance=provenance, warnings=())
 
 
 def _add_drift(checked: State, trial: Trial, order: Order, context: Context) -> State:
     """The state with what has changed since the mapping was made, where it says for what data."""
-    shape, check = drift.stored_shape(order.mapping or {}), checked["check"]
+    shape, check = drift.stored_shape(order.mapping), checked["check"]
     if shape is None or check is None:
         return checked
     now = source_shape(trial.source, trial.sample)
@@ -300,7 +290,7 @@ def _add_drift(checked: State, trial: Trial, order: Order, context: Context) -> 
         "check": replace(
             check, drift=drift.redacted_changes(changes, redactor), changes=len(changes)
         ),
-        "problems": (*checked["problems"], *_shown_problems(problems, {}, redactor)),
+        "problems": (*checked["problems"], *shown_problems(problems, trial.mapping, redactor)),
     }
 
 

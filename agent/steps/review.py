@@ -33,7 +33,9 @@ from ingot.agent.reporting.report import markdown_line, proposal_text
 from ingot.agent.state import Opinion, Question, Review, State
 from ingot.converters import json_yaml
 from ingot.converters.errors import MappingError
-from ingot.converters.rows import Json, MappingDocument
+from ingot.converters.mapping.bind import read_tree
+from ingot.converters.mapping.documents.writer import to_document
+from ingot.converters.rows import Json
 
 
 def compare(state: State, context: Context) -> State:
@@ -74,7 +76,7 @@ def _ask_rules(state: State, proposal: Proposal, context: Context) -> Opinion | 
         return None
     redactor = context.data.redactor
     redacted = redacted_proposal(rules, redactor)
-    if not proposal.mapping:
+    if proposal.mapping is None:
         return Opinion(agrees=rules.decision == proposal.decision, proposal=redacted)
     try:
         ours = try_out(context.readings, order, proposal.mapping, where="the model's mapping")
@@ -86,8 +88,8 @@ def _ask_rules(state: State, proposal: Proposal, context: Context) -> Opinion | 
             context.readings, order, rules.mapping, where="the rules'"
         )
     agrees = bool(theirs and record_hashes(ours) == record_hashes(theirs))
-    second = Side.of(rules.tree, theirs) if rules.mapping and theirs else None
-    found = unbacked_choices(Side.of(proposal.tree, ours), second, same_texts=agrees)
+    second = Side.of(rules.mapping, theirs) if rules.mapping and theirs else None
+    found = unbacked_choices(Side.of(proposal.mapping, ours), second, same_texts=agrees)
     unbacked = {gate: tuple(map(redactor.text, said)) for gate, said in found.items()}
     return Opinion(agrees=agrees, proposal=redacted, unbacked=unbacked or None)
 
@@ -129,7 +131,7 @@ def _card_shown(state: State) -> str:
 
 
 def _store_answer(
-    state: State, context: Context, document: MappingDocument, *, only_here: bool = False
+    state: State, context: Context, document: dict[str, Json], *, only_here: bool = False
 ) -> None:
     if context.asking is None:
         return
@@ -167,10 +169,11 @@ def review_question(state: State) -> Question | None:
         why = Safe(f"Only a person may decide this: {markdown_line(decided.why)}")
     proposal = state["proposal"]
     nothing = proposal is not None and proposal.decision == "irrelevant"
+    mapping = (proposal and proposal.mapping) or proposed_mapping(state)
     paragraphs = [why, Safe(_NOTHING_TO_CONVERT if nothing else ""), proposal_text(state)]
     return _inbox_question(
         REVIEW_ACTION,
-        {"mapping": (proposal and proposal.mapping) or proposed_mapping(state)},
+        {"mapping": to_document(mapping) if mapping else None},
         paragraphs,
         policy.allowed_answers(state),
         {
@@ -208,9 +211,9 @@ def answer_review(state: State, answer: Json) -> State:
         return {"review": Review(decision="again", why=fault)}
     decision = answer["decisions"][0]
     if decision["type"] == "edit":
-        mapping = _read_mapping(decision["edited_action"]["args"]["mapping"])
+        document = _read_document(decision["edited_action"]["args"]["mapping"])
         return {
-            "proposal": _edited_proposal(state["proposal"], mapping),
+            "proposal": _edited_proposal(state["proposal"], document),
             "review": Review(decision="edit"),
             "opinion": None,
             "looked": None,
@@ -224,14 +227,12 @@ def answer_review(state: State, answer: Json) -> State:
     return {"review": answered, "seen": True, "approved": halted.counts if halted else {}}
 
 
-def _edited_proposal(
-    proposal: SafeProposal | None, mapping: MappingDocument
-) -> SafeProposal | None:
+def _edited_proposal(proposal: SafeProposal | None, document: Json) -> SafeProposal | None:
     """The proposal with a person's mapping; validating that decides it anew where need be."""
     if proposal is None:
         return None
     decision = "unmappable" if proposal.decision == "irrelevant" else proposal.decision
-    return replace(correct_proposal(proposal, mapping), decision=decision)
+    return replace(correct_proposal(proposal, read_tree(document)), decision=decision)
 
 
 def answer_fault(answer: Json, allowed: Sequence[str] = REVIEW_ANSWERS) -> Safe:
@@ -248,15 +249,15 @@ def answer_fault(answer: Json, allowed: Sequence[str] = REVIEW_ANSWERS) -> Safe:
     if decision["type"] != "edit":
         return EMPTY_TEXT
     try:
-        mapping = _read_mapping(decision["edited_action"]["args"]["mapping"])
+        mapping = _read_document(decision["edited_action"]["args"]["mapping"])
     except (ValueError, RecursionError) as error:
         return redact(f"Not a mapping: the text is not JSON ({markdown_line(redact(str(error)))}).")
     held = isinstance(mapping, dict) and mapping
     return redact("" if held else "Not a mapping: it is not a JSON object, or an empty one.")
 
 
-def _read_mapping(mapping: Json) -> Json:
-    """The mapping itself: forms send what was typed into them, which is its text."""
+def _read_document(mapping: Json) -> Json:
+    """The document of a mapping: forms send what was typed into them, which is its text."""
     return json.loads(mapping) if isinstance(mapping, str) else mapping
 
 

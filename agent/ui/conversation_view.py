@@ -71,10 +71,10 @@ def view_conversation(conversation: Conversation, context: Context) -> Facts:
         "model": f"{asking.endpoint.model} at {asking.endpoint.host}" if asking else None,
         "step": {"at": conversation.at + 1, "of": len(conversation.steps)},
         "steps": [{"words": one.words, "by": one.by} for one in conversation.steps],
-        "lines": [[*line] for line in mapping_lines(conversation.tree, redactor)],
-        "mapping": redactor.value(conversation.mapping).json,
+        "lines": [[*line] for line in mapping_lines(conversation.mapping, redactor)],
+        "mapping": redactor.value(conversation.document).json,
         **_view_fields(conversation, context, uses),
-        "targets": _view_targets(conversation.tree, uses),
+        "targets": _view_targets(conversation.mapping, uses),
         "gates": [encode(one) for one in gates_of_state(state)],
         "problems": _view_problems(state.get("problems", ())),
         "person": state_person_reasons(state),
@@ -152,7 +152,7 @@ def _view_effect(reply: Reply, context: Context, redactor: Redactor) -> Facts | 
     if before is None:
         return None
     found = match_states(before.state, now.state, context)
-    targets = [[*map(redactor.text, row)] for row in compare_targets(before.tree, now.tree)]
+    targets = [[*map(redactor.text, row)] for row in compare_targets(before.mapping, now.mapping)]
     if found is None:
         return {"targets": targets}
     counts = {kind: found.count(kind) for kind in ("changed", "lost", "gained")}
@@ -175,7 +175,7 @@ def _view_effect(reply: Reply, context: Context, redactor: Redactor) -> Facts | 
 
 def list_uses(conversation: Conversation) -> list[FieldUse]:
     """List the fields that the mapping takes, with a colour where values go into records."""
-    return list(_field_uses(conversation.tree)) if conversation.state.get("check") else []
+    return list(_field_uses(conversation.mapping)) if conversation.state.get("check") else []
 
 
 def _field_uses(mapping: Mapping) -> Iterator[FieldUse]:
@@ -220,7 +220,7 @@ def _target_of(mapping: Mapping, pointer: str) -> tuple[str, frozenset[str]]:
 
 def _view_fields(conversation: Conversation, context: Context, uses: Sequence[FieldUse]) -> Facts:
     """The tree of the fields, and the speakers whose roles the mapping sets."""
-    order, mapping = conversation.order, conversation.tree
+    order, mapping = conversation.order, conversation.mapping
     reading = _shown_reading(order, mapping.source, context.data)
     redactor = reading.redactor
     if redactor not in _READ:

@@ -64,7 +64,7 @@ def view_rows(
 ) -> Facts:
     """Return the first rows asked for, those with a record before others, and their counts."""
     rows = _tried_rows(conversation, context)
-    grouped = bool(conversation.tree.group)
+    grouped = bool(conversation.mapping.group)
     held = [one for one in rows if _holds_value(one.row, wanted, grouped=grouped)]
     chosen = [one for one in held if wanted.outcome in ("", one.outcome)]
     chosen.sort(key=lambda one: one.record is None)
@@ -133,7 +133,7 @@ def _view_examples(
     """Rows beside their first record."""
     redactor = context.data.redactor
     colours = {one.field: one for one in uses if one.colour is not None}
-    layouts = mapping_layouts(conversation.tree)
+    layouts = mapping_layouts(conversation.mapping)
     has_each = any(one.each for _, one in layouts)  # then a row may give several records
     for one in rows:
         shown, made = redactor.value(one.row).json, redactor.value(one.record).json

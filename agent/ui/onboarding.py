@@ -223,15 +223,13 @@ class Onboarding:
             opened, order, facts, data_set = self._find_decision(id_)
             _check_seen(opened, seen)
             shown = review_queue.load_proposal(order, data_set)
-            moved_document = shown.document if shown.moved else None
+            own = shown.mapping if shown.moved else None
             if opened.conversation.at:  # something was changed
-                document, mapping_document = review_queue.talked_mapping(shown, opened.conversation)
-                shown = review_queue.try_mapping(
-                    order, data_set, document, provenance=mapping_document
-                )
-                moved_document = shown.document
+                mapping, made = review_queue.talked_mapping(shown, opened.conversation)
+                shown = review_queue.try_mapping(order, data_set, mapping, provenance=made)
+                own = shown.mapping
             review_queue.check_gates(order, data_set, shown)
-            file = review_queue.approve(order, facts, moved_document)
+            file = review_queue.approve(order, facts, own)
             del self._open[id_]
             return {"mapping": self._name(file)}
 
@@ -299,7 +297,7 @@ class Onboarding:
         stem = Path(order.source).name.partition(".")[0] or "data"
         return {
             **view_conversation(opened.conversation, opened.context),
-            "digest": json_digest(opened.conversation.mapping),
+            "digest": json_digest(opened.conversation.document),
             "source": self._name(order.source),
             "out": self._name(order.out) if order.out else None,
             "suggested_out": f"results/{stem}",
@@ -318,7 +316,7 @@ class Onboarding:
 
 
 def _check_seen(opened: _Open, seen: str) -> None:
-    if json_digest(opened.conversation.mapping) != seen:
+    if json_digest(opened.conversation.document) != seen:
         problem = "the mapping is not the one that this page shows"
         raise ConversionError(opened.conversation.id, problem, "reload the page, and look again")
 

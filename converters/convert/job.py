@@ -44,7 +44,7 @@ from ingot.converters.convert.shard import (
     shard_key,
 )
 from ingot.converters.errors import CommittedElsewhereError, SourceError
-from ingot.converters.mapping.documents.writer import to_document
+from ingot.converters.mapping.documents.writer import plain_document, to_document
 from ingot.converters.mapping.language import Mapping
 from ingot.converters.output.commit import StagedResult, find_finished
 from ingot.converters.output.difference import FinishedResult
@@ -56,7 +56,7 @@ from ingot.converters.output.worker_pool import Runner
 from ingot.converters.progress import ProgressTally, Watch, peak_rss, raise_if_stopping
 from ingot.converters.records.delta_log import write_delta_log
 from ingot.converters.sources import Source, SourceFile
-from ingot.converters.sources.facts import SourceSpec, unchanged_files
+from ingot.converters.sources.facts import unchanged_files
 
 if TYPE_CHECKING:
     from ingot.converters.records.schema import RecordKind
@@ -210,8 +210,7 @@ def _hold(
     identity = results.conversion_identity(
         source, mapping.kind, results.mapping_sha256(mapping), option_values
     )
-    document = {name: one for name, one in to_document(mapping).items() if name != "provenance"}
-    identity = dataclasses.replace(identity, details={"mapping": document})
+    identity = dataclasses.replace(identity, details={"mapping": plain_document(mapping)})
     with identity.stage(
         out, overwrite=options.overwrite, spread=options.spread, by_shards=True
     ) as staged:
@@ -260,15 +259,11 @@ def _existing_conversion(
 
 def _apply_stated(source: Source, mapping: Mapping) -> tuple[Source, Mapping]:
     """The source as the mapping states it, and the mapping with what was guessed of its files."""
-    spec = _merge_specs(source.spec, mapping.source)
+    spec = source.spec.with_facts(mapping.source)
     if spec != source.spec:
         source = source.with_spec(spec)
     guessed = dataclasses.replace(source.guessed, files=None)
-    return source, dataclasses.replace(mapping, source=_merge_specs(guessed, spec))
-
-
-def _merge_specs(under: SourceSpec, over: SourceSpec) -> SourceSpec:
-    return SourceSpec.from_document({**under.to_document(), **over.to_document()})
+    return source, dataclasses.replace(mapping, source=guessed.with_facts(spec))
 
 
 @contextmanager

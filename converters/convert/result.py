@@ -21,7 +21,7 @@ from ingot.converters.errors import ConversionError, CountsReviewNeeded, IngotEr
 from ingot.converters.json_yaml import json_digest
 from ingot.converters.mapping.check import MAX_UNREADABLE, MIN_COVERAGE
 from ingot.converters.mapping.columns.executor import UnifiedTable
-from ingot.converters.mapping.documents.writer import to_document
+from ingot.converters.mapping.documents.writer import plain_document
 from ingot.converters.mapping.language import Mapping
 from ingot.converters.mapping.rows.executor import SOFT_REASONS, UnifiedBatch
 from ingot.converters.mapping.rows.values import PathStats
@@ -359,9 +359,7 @@ def options_document(options: ConvertOptions, source_name: str) -> OptionsDocume
 
 def mapping_sha256(mapping: Mapping) -> str:
     """Return the hash of what a mapping says; its `provenance` does not count."""
-    document = to_document(mapping)
-    document.pop("provenance", None)
-    return json_digest(document)
+    return json_digest(plain_document(mapping))
 
 
 def build_manifest(

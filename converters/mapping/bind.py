@@ -1,4 +1,4 @@
-"""Check a mapping document and bind it to sampled rows; read one from a file."""
+"""Check a mapping document and bind it to sampled rows; read one from a file or a JSON field."""
 
 import json
 import math
@@ -9,13 +9,13 @@ from pathlib import Path as File
 from typing import NoReturn
 
 from ingot.converters.errors import MappingError, Problem
-from ingot.converters.json_yaml import json_fault, pointer_to, violations
+from ingot.converters.json_yaml import FORMS, json_fault, pointer_to, violations
 from ingot.converters.mapping.documents.parser import Parser
 from ingot.converters.mapping.documents.reader import short_json
 from ingot.converters.mapping.documents.version1 import Version1
+from ingot.converters.mapping.documents.writer import to_document
 from ingot.converters.mapping.language import Layout, Mapping
-from ingot.converters.rows import Json, MappingDocument
-from ingot.converters.sources.facts import SourceSpec
+from ingot.converters.rows import Json
 
 # Deeper and longer than any mapping that a person can read, and far from what a machine cannot.
 MAX_LEVELS = 40
@@ -25,26 +25,38 @@ _TABLES = ("map", "split", "in", "not_in", "files", "columns", "json_fields", "p
 _MAX_BITS = 4096
 
 
-def parse(document: Json, *, where: str) -> MappingDocument:
-    """Check a document without data."""
-    _, problems = _parse_document(document, None)
-    if problems:
-        raise MappingError(where, tuple(problems))
-    return dict(document)
-
-
-def stated_source(document: Json, *, where: str) -> SourceSpec:
-    """Return the facts about the files that a document states."""
-    return SourceSpec.from_document(parse(document, where=where).get("source"))
-
-
 def read_tree(document: Json) -> Mapping:
-    """Return the tree of a document, for what is shown or asked of it: wrong parts are left out."""
-    return _parse_document(document, None)[0]
+    """Return the tree of a document; its `draft` keeps wrong parts, which are not in the tree."""
+    mapping, problems = _parse_document(document, None)
+    if problems or "version" not in document:
+        stated = {} if document is None else document
+        object.__setattr__(mapping, "draft", stated)  # copies have none: no argument sets it
+    return mapping
 
 
-def bind(document: Json, values: Sequence[Json] = (), *, where: str = "mapping") -> Mapping:
-    """Return the mapping that a document means for these rows."""
+def read_changed(before: Mapping, made: Mapping) -> Mapping:
+    """Return a changed mapping, read anew; what the draft before says wrongly stays until mended.
+
+    Parts that the change left as they were stay as they were written.
+    """
+    stated, changed = before.draft, to_document(made)
+    if isinstance(stated, dict) and stated.get("version") == 2:
+        known = to_document(replace(before))
+        if made.kind == "irrelevant" and stated.keys().isdisjoint(("text", "messages", "any_of")):
+            del changed["text"]  # nothing is said of it yet
+        changed |= {key: one for key, one in stated.items() if known.get(key) == changed.get(key)}
+    return read_tree(changed)
+
+
+def bind_tree(
+    mapping: Mapping, values: Sequence[Json] | None = None, *, where: str = "mapping"
+) -> Mapping:
+    """Return the mapping that a tree means for these rows, or without any. Raises MappingError."""
+    return mapping if mapping.draft is None else bind(mapping.draft, values, where=where)
+
+
+def bind(document: Json, values: Sequence[Json] | None = (), *, where: str = "mapping") -> Mapping:
+    """Return the mapping that a document means for these rows. Raises MappingError."""
     mapping, problems = _parse_document(document, values)
     if problems:
         raise MappingError(where, tuple(problems))
@@ -128,7 +140,7 @@ def _json_mistake(value: Json) -> str | None:
     return None
 
 
-def load_mapping(path: File) -> MappingDocument:
+def load_mapping(path: File) -> Mapping:
     """Read a mapping file."""
     try:
         with path.open("rb") as file:
@@ -140,8 +152,8 @@ def load_mapping(path: File) -> MappingDocument:
     return read_mapping(data, where=str(path))
 
 
-def read_mapping(data: bytes, *, where: str) -> MappingDocument:
-    """Return the document that the bytes of a mapping file hold."""
+def read_mapping(data: bytes, *, where: str) -> Mapping:
+    """Return the mapping that the bytes of a file hold. Raises MappingError."""
     if len(data) > MAX_BYTES:
         problem = Problem("", "too_large", f"at most {MAX_BYTES >> 20} MiB", "more")
         raise MappingError(where, (problem,))
@@ -151,8 +163,14 @@ def read_mapping(data: bytes, *, where: str) -> MappingDocument:
         reason = json_fault(error) if isinstance(error, ValueError) else "lists nested too deep"
         problem = Problem("", "bad_json", "a mapping in JSON", reason)
         raise MappingError(where, (problem,)) from error
-    return parse(document, where=where)
+    mapping = read_tree(document)
+    bind_tree(mapping, where=where)
+    return mapping
 
 
 def _refuse_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is not JSON")
+
+
+NO_MAPPING = read_tree({"version": 2})  # it says nothing yet, not that there is nothing
+FORMS[Mapping] = (to_document, read_tree)

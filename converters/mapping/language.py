@@ -361,8 +361,11 @@ class Mapping:
     any_of: tuple[Layout, ...] = ()  # the alternatives
     source: SourceSpec = SourceSpec()
     group: Group | None = None
-    provenance: MappingDocument | None = None
-    warnings: tuple[str, ...] = ()  # what was noticed while binding
+    provenance: MappingDocument | None = field(default=None, compare=False)  # who made it
+    warnings: tuple[str, ...] = field(default=(), compare=False)  # noticed while binding
+    # The document of a mapping that no tree holds: of version 1, or wrong somewhere. The writer
+    # gives it back as it was written; a copy with other parts has none.
+    draft: MappingDocument | None = field(default=None, init=False)
 
     @property
     def kind(self) -> MappingKind:

@@ -38,7 +38,7 @@ def rewrite(node: Node, change: Callable[[str, Any], Any], name: str = "") -> No
     """
     made: Any = node
     if is_dataclass(node):
-        inner = {one.name: getattr(node, one.name) for one in fields(node)}
+        inner = {one.name: getattr(node, one.name) for one in fields(node) if one.init}
         made = replace(
             made, **{key: rewrite(value, change, key) for key, value in inner.items() if value}
         )

@@ -42,6 +42,10 @@ class SourceSpec:
         """Build from a (schema-valid) `source` block."""
         return decode(cls, document or {})
 
+    def with_facts(self, stated: "SourceSpec") -> "SourceSpec":
+        """Return these facts with those that another one states in their place."""
+        return SourceSpec.from_document(self.to_document() | stated.to_document())
+
     def to_document(self) -> MappingDocument:
         """Return the `source` block of a mapping: stated keys only, in the order of this class."""
         return {key: value for key, value in encode(self).items() if value is not None}

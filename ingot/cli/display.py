@@ -118,7 +118,7 @@ def show_rules_proposal(console: "Console", proposal: "SafeProposal") -> None:
 
     show_summary(console, proposal, heading="The rules propose something else: ")
     if proposal.mapping:
-        print_grid(console, [*mapping_lines(proposal.tree, Redactor("redacted"))])
+        print_grid(console, [*mapping_lines(proposal.mapping, Redactor("redacted"))])
 
 
 def show_drift(console: "Console", check: "Check | None") -> None:
@@ -158,7 +158,6 @@ def show_outcome(console: "Console", outcome: "Outcome") -> None:
 def _outcome_lines(outcome: "Outcome") -> Iterable[tuple[str, str]]:
     from ingot.agent.privacy import Redactor
     from ingot.agent.reporting.mapping_words import mapping_lines
-    from ingot.converters.mapping.bind import read_tree
 
     check, result = outcome.check, outcome.result
     yield from (("table", one) for one in (outcome.source.tables if outcome.source else ()))
@@ -167,7 +166,7 @@ def _outcome_lines(outcome: "Outcome") -> Iterable[tuple[str, str]]:
         share = f"{check.ok_rows}/{check.rows} rows give records"
         yield "sample", f"{share} ({failures})" if failures else share
     if outcome.mapping and check:
-        lines = mapping_lines(read_tree(outcome.mapping), Redactor("redacted"))
+        lines = mapping_lines(outcome.mapping, Redactor("redacted"))
         yield from (line for line in lines if line[0] == "where")
     for gate in outcome.gates:
         if gate.state != "pass":

@@ -33,7 +33,7 @@ def complete_order(
 ) -> "Order":
     """Return the order with a destination, and with a mapping file in place of a mapper."""
     from ingot.converters.json_yaml import find_json
-    from ingot.converters.mapping.bind import load_mapping
+    from ingot.converters.mapping.bind import load_mapping, read_changed
     from ingot.converters.output.files import is_store_url
 
     if out is not None:
@@ -41,21 +41,24 @@ def complete_order(
     if mapping is None:
         return order
     try:
-        document = load_mapping(mapping)
+        given = load_mapping(mapping)
     except MappingError as error:
         if (find_json(Path(order.source)) or {}).get("version") != 2:
             raise
         problem_text = f"no mapping, but {order.source} is one: name the mapping before the data"
         raise MappingError(str(mapping), (Problem("", "unreadable", "", problem_text),)) from error
-    options = {"format": order.format, "query": order.query}
-    if given_options := {key: one for key, one in options.items() if one is not None}:
-        if "version" not in document:  # whose `source` says where records come from
+    given_options = order.spec  # by the options alone
+    if given_options.to_document():
+        if given.draft is not None:  # of version 1: no `source` says where records come from
             problem = Problem(
-                "/version", "version", f"2, with --{' and --'.join(given_options)}", "1"
+                "/version",
+                "version",
+                f"2, with --{' and --'.join(given_options.to_document())}",
+                "1",
             )
             raise MappingError(str(mapping), (problem,))
-        document = {**document, "source": {**document.get("source", {}), **given_options}}
-    return replace(order, mapper="file", mapping=document, mapping_file=str(mapping))
+        given = read_changed(given, replace(given, source=given.source.with_facts(given_options)))
+    return replace(order, mapper="file", mapping=given, mapping_file=str(mapping))
 
 
 def ask_person(
@@ -66,6 +69,7 @@ def ask_person(
     Return the answer, and what a conversation about the proposal has changed of the state besides.
     """
     from ingot.cli.console import note_line
+    from ingot.converters.mapping.documents.writer import to_document
 
     changed: State = {}
     while True:
@@ -88,11 +92,14 @@ def ask_person(
             talk = discuss(state, context, state["order"])
             changed = {"turn": talk.state["turn"], "usage": talk.usage}
             state = {**state, "usage": talk.usage}
-            mapping = talk.mapping if talk.at else None  # nothing has changed: asked again
+            # Where nothing has changed it is asked again.
+            mapping = talk.document if talk.at else None
         elif answer[0] == "r":
-            mapping = rules or None
+            mapping = to_document(rules) if rules else None
         else:
-            mapping = edit_mapping((proposal and proposal.mapping) or {})
+            mapping = edit_mapping(
+                to_document(proposal.mapping) if proposal and proposal.mapping else {}
+            )
         if mapping is not None:  # shown and asked about again
             action = {"name": "convert", "args": {"mapping": mapping}}
             return {"decisions": [{"type": "edit", "edited_action": action}]}, changed

@@ -20,6 +20,7 @@ from ingot.agent.session import Session, open_session, run_once
 from ingot.agent.state import Order, Outcome
 from ingot.cli.app import app
 from ingot.converters.errors import ModelError
+from tests.agent.documents import document
 from tests.conftest import SURE
 
 META = dict.fromkeys(
@@ -124,7 +125,7 @@ def test_the_same_shape_needs_no_second_call_where_sure_rules_agree(desk: Desk, 
     assert first.status == "done"
     again = desk.run(write(desk.root / "b", first=100, sure=True), mapper="llm")
     assert (again.status, asked(chat)) == ("done", calls)
-    assert again.mapping["messages"] == first.mapping["messages"]
+    assert document(again.mapping)["messages"] == document(first.mapping)["messages"]
     assert (again.usage.calls, again.usage.chars_sent) == (0, 0)
     assert again.usage.remembered is True
 
@@ -193,7 +194,7 @@ def test_the_name_of_another_data_set_is_not_remembered(desk: Desk, chat: Any) -
     assert desk.run(write(desk.root / "a", sure=True), mapper="llm").status == "done"
     again = desk.run(write(desk.root / "b", first=100, sure=True), mapper="llm")
     assert (again.status, again.usage.calls) == ("done", 0)
-    assert "source" not in again.mapping.get("meta", {})
+    assert "source" not in document(again.mapping).get("meta", {})
 
 
 @pytest.mark.more
@@ -369,7 +370,7 @@ def test_an_unsure_model_is_shown_two_records(desk: Desk, chat: Any) -> None:
     look = chat.requests[1]["messages"][-1]["content"]
     assert look.count("Record: ") == 2
     assert text(0, 8)[:-1] in look
-    assert told.mapping["messages"][1]["content"] == "detailed_output"
+    assert document(told.mapping)["messages"][1]["content"] == "detailed_output"
 
 
 @pytest.mark.more
@@ -397,7 +398,7 @@ def test_a_worse_answer_does_not_replace_a_clean_one(desk: Desk, chat: Any) -> N
     told = desk.run(write(desk.root / "a"))
     assert asked(chat) == 3
     assert (told.status, told.mapper) == ("waiting", "llm")  # 0.5, and the rules differ
-    assert told.mapping["messages"][1]["content"] == "detailed_output"
+    assert document(told.mapping)["messages"][1]["content"] == "detailed_output"
 
 
 @pytest.mark.more
@@ -415,7 +416,7 @@ def test_an_answer_that_passes_stands_where_no_second_look_can_be_had(
     chat.queue = [reply("prompt", "detailed_output"), refused(401)]  # output is not used
     told = desk.run(write(desk.root / "a"), desk.context(**limits), mapper="llm")
     assert (told.status, told.mapper) == ("waiting", "llm")  # the rules take `output` whole
-    assert told.mapping["messages"][1]["content"] == "detailed_output"
+    assert document(told.mapping)["messages"][1]["content"] == "detailed_output"
 
 
 @pytest.mark.more
@@ -476,7 +477,7 @@ def test_what_sure_rules_deny_goes_to_a_person_with_both(
     told = desk.run(questions(desk.root / "q"), mapper="llm", mode="auto")
     assert told.status == "waiting"
     assert "the rules propose something else" in told.why
-    assert told.opinion.proposal.mapping["messages"][0]["content"] == "question"
+    assert document(told.opinion.proposal.mapping)["messages"][0]["content"] == "question"
 
 
 @pytest.mark.more

@@ -27,6 +27,7 @@ from ingot.converters.json_yaml import encode
 from ingot.converters.sources import open_source
 from ingot.converters.sources.sample import draw_sample
 from ingot.converters.sources.storage.listing import list_location
+from tests.agent.documents import document
 
 
 def _beside(name: str) -> Any:
@@ -262,17 +263,17 @@ def test_what_a_card_says_is_not_said_of_other_data(desk: Desk) -> None:
 
     desk.chat.always = obeys
     bad = desk.run(desk.lay("bad", "c2 asks and c1 answers", VAGUE), dry_run=True)
-    assert bad["outcome"].mapping["messages"][0]["content"] == "c2"
-    assert bad["outcome"].mapping["provenance"]["card"] == "README.md"
+    assert document(bad["outcome"].mapping)["messages"][0]["content"] == "c2"
+    assert document(bad["outcome"].mapping)["provenance"]["card"] == "README.md"
     counts = []
     for name, told in (("second", "c2 asks and c1 answers"), ("third", "x"), ("fourth", None)):
         state = desk.run(desk.lay(name, told, VAGUE, first=1), dry_run=True)
-        assert state["outcome"].mapping["messages"][0]["content"] == "c1"
-        assert "card" not in state["outcome"].mapping["provenance"]
+        assert document(state["outcome"].mapping)["messages"][0]["content"] == "c1"
+        assert "card" not in document(state["outcome"].mapping)["provenance"]
         counts.append(len(desk.chat.requests))
     assert counts[0] == counts[-1]  # the shape was asked about twice: under a card, and without
     again = desk.run(desk.root / "bad", dry_run=True)
-    assert again["outcome"].mapping["messages"][0]["content"] == "c2"
+    assert document(again["outcome"].mapping)["messages"][0]["content"] == "c2"
     assert len(desk.chat.requests) == counts[-1]
 
 
@@ -283,7 +284,7 @@ def test_equal_rows_without_the_card_are_another_question(desk: Desk) -> None:
     desk.chat.always = obeys
     desk.run(desk.lay("bad", "c2 asks and c1 answers", VAGUE), dry_run=True)
     copied = desk.run(desk.lay("good", None, VAGUE), dry_run=True)
-    assert copied["outcome"].mapping["messages"][0]["content"] == "c1"
+    assert document(copied["outcome"].mapping)["messages"][0]["content"] == "c1"
 
 
 @pytest.mark.more
@@ -294,7 +295,7 @@ def test_an_answer_that_the_rules_give_too_is_everybodys(desk: Desk) -> None:
     for name, told in (("two", "# Others"), ("three", None)):
         state = desk.run(desk.lay(name, told, CLEAR, first=1), dry_run=True)
         assert state["outcome"].usage.remembered is True
-        assert "card" not in state["outcome"].mapping["provenance"]
+        assert "card" not in document(state["outcome"].mapping)["provenance"]
     assert len(desk.chat.requests) == calls
 
 

@@ -10,6 +10,7 @@ from ingot.agent.context import Context
 from ingot.agent.session import convert_mapping
 from ingot.agent.state import Order
 from ingot.converters.errors import ConversionError
+from ingot.converters.mapping.bind import read_tree
 
 RARE = {"version": 2, "any_of": [{"text": "body"}, {"text": "story.text"}]}
 
@@ -21,7 +22,7 @@ def order(tmp_path: Path, rows: list[Any], mapping: dict[str, Any]) -> Order:
         source=str(file),
         out=str(tmp_path / "out"),
         mapper="file",
-        mapping=mapping,
+        mapping=read_tree(mapping),
         mapping_file="m.json",
         records="jsonl",
     )

@@ -17,6 +17,7 @@ from ingot.agent.served.graph import graph
 from ingot.agent.state import Order, answer_message
 from ingot.converters.errors import IngotError, MappingError, ModelError
 from ingot.converters.json_yaml import encode
+from ingot.converters.mapping.bind import read_tree
 from tests.agent.scripted import ScriptedMapper
 
 GOOD = {
@@ -33,8 +34,9 @@ CONFIG: Any = {"configurable": {"thread_id": "t"}}
 
 
 def proposal(mapping: dict[str, Any] | None = GOOD, decision: str = "sft") -> Proposal:
+    tree = read_tree(mapping) if mapping else None
     return Proposal(
-        decision=decision, mapping=mapping, confidence=0.9, reason="because", mapper="scripted"
+        decision=decision, mapping=tree, confidence=0.9, reason="because", mapper="scripted"
     )
 
 
@@ -58,6 +60,8 @@ class Run:
         self.context = Context(turns={"scripted": self.mapper})
         self.graph = graph.copy({"checkpointer": InMemorySaver()})
         given = {"mapper": "scripted", "records": "jsonl", **order}
+        if "mapping" in given:
+            given["mapping"] = read_tree(given["mapping"])
         self.order = Order(source=str(data), out=str(out), **given)
 
     def begin(self) -> dict[str, Any]:

@@ -18,7 +18,9 @@ from ingot.agent.session import open_runs, open_session, run_once
 from ingot.agent.state import Order
 from ingot.converters.errors import BudgetReached, ConversionError, OutputError
 from ingot.converters.json_yaml import encode
+from ingot.converters.mapping.bind import read_tree
 from ingot.converters.output.commit import stage
+from tests.agent.documents import document
 from tests.agent.scripted import ScriptedMapper
 
 MAPPING = {
@@ -29,7 +31,7 @@ MAPPING = {
     ],
 }
 PROPOSAL = Proposal(
-    decision="sft", mapping=MAPPING, confidence=0.9, reason="because", mapper="scripted"
+    decision="sft", mapping=read_tree(MAPPING), confidence=0.9, reason="because", mapper="scripted"
 )
 APPROVE = {"decisions": [{"type": "approve"}]}
 
@@ -170,7 +172,7 @@ def test_a_run_that_fails_behind_a_pause_asks_again(data: Path, state_folder: Pa
             except ConnectionError:
                 continue
             assert current.is_at_rest() == bool(answers)
-    assert state["proposal"].mapping["messages"] == MAPPING["messages"]
+    assert document(state["proposal"].mapping)["messages"] == MAPPING["messages"]
     assert not state["turn"].fallback
 
 
@@ -190,7 +192,7 @@ def test_a_destination_that_is_not_ours_ends_the_run_before_the_mapper_is_asked(
 
 @pytest.mark.more
 def test_a_mapping_that_converts_nothing_is_reviewed_anew(data: Path, state_folder: Path) -> None:
-    nothing = replace(PROPOSAL, mapping={"version": 2, "text": "ask.x"}, decision="pt")
+    nothing = replace(PROPOSAL, mapping=read_tree({"version": 2, "text": "ask.x"}), decision="pt")
     mapper, context = scripted(*[nothing] * 3, PROPOSAL)
     order = order_of(data)
     with open_session(order, context, home=state_folder) as current:
@@ -198,7 +200,7 @@ def test_a_mapping_that_converts_nothing_is_reviewed_anew(data: Path, state_fold
         with pytest.raises(ConversionError, match="every row was rejected"):
             current.answer(APPROVE)
     with open_session(order, context, home=state_folder) as current:
-        assert current.begin()["proposal"].mapping["messages"] == MAPPING["messages"]
+        assert document(current.begin()["proposal"].mapping)["messages"] == MAPPING["messages"]
     assert len(mapper.asked) == 4
 
 

@@ -18,6 +18,7 @@ from ingot.agent.context import Context, list_fields
 from ingot.agent.state import Order
 from ingot.cli.app import app
 from ingot.converters.sources import open_source
+from tests.agent.documents import document
 from tests.command_line import ingot
 from tests.converters.sources.containers.workbook_files import HEADER, catalogue, write_workbook
 
@@ -164,20 +165,20 @@ def test_files_and_header_are_chosen_in_conversation(tmp_path: Path) -> None:
         talk = told.conversation
         return told
 
-    assert talk.mapping["source"] == {"files": ["!log"], "header_rows": [2]}
+    assert document(talk.mapping)["source"] == {"files": ["!log"], "header_rows": [2]}
     (problem,) = say("leave out sheet logs").problems
     assert problem.expected == "a sheet or file that is there: 'qa', 'log'"
     assert problem.nearest == "log"
     say("header row 1")
-    assert talk.mapping["source"]["header_rows"] == [1]
-    assert "question" not in str(talk.mapping["messages"])  # the fields have other names
+    assert document(talk.mapping)["source"]["header_rows"] == [1]
+    assert "question" not in str(document(talk.mapping)["messages"])  # the fields have other names
     say("header row none")
-    assert [one["content"] for one in talk.mapping["messages"]] == ["question", "answer"]
+    assert [one["content"] for one in document(talk.mapping)["messages"]] == ["question", "answer"]
     say("read all")
-    assert talk.mapping["source"]["files"] == ["qa", "log"]
+    assert document(talk.mapping)["source"]["files"] == ["qa", "log"]
     assert talk.state["source"].files == 2
     say("leave out sheet Log")
-    assert talk.mapping["source"]["files"] == ["qa"]
+    assert document(talk.mapping)["source"]["files"] == ["qa"]
     assert (talk.state["source"].files, talk.state["check"].rows) == (1, 40)
     say("read sheets log")
     assert talk.state["check"].rows == 20

@@ -20,7 +20,7 @@ from ingot.agent.model.endpoint import Endpoint
 from ingot.agent.model.request_form import RequestForm, request_body
 from ingot.cli.app import app
 from ingot.converters.errors import IngotError
-from ingot.converters.mapping.bind import parse
+from ingot.converters.mapping.bind import bind
 
 ROOT = Path(__file__).resolve().parents[2]
 DEPLOY = ROOT / "deploy/README.md"
@@ -117,7 +117,7 @@ def parse_mappings(text: str, where: str) -> int:
     blocks = map(json.loads, re.findall(r"```json\n(.*?)```", text, flags=re.DOTALL))
     shown = [block for block in blocks if {"version", "text", "messages"} & set(block)]
     for mapping in shown:
-        parse(mapping, where=where)
+        bind(mapping, None, where=where)
     return len(shown)
 
 

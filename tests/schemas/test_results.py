@@ -6,7 +6,7 @@ import pytest
 
 from ingot.converters import json_yaml
 from ingot.converters.convert.job import ConvertOptions, convert, stage_irrelevant
-from ingot.converters.mapping.bind import bind, parse
+from ingot.converters.mapping.bind import bind
 from ingot.converters.records.readers import read_records
 from ingot.converters.sources import open_source
 
@@ -39,7 +39,7 @@ def source(tmp_path):
 @pytest.mark.parametrize("records", ["parquet", "jsonl"])
 @pytest.mark.parametrize(("kind", "document"), [("pt", PT), ("sft", SFT)])
 def test_manifest_and_records(source, tmp_path, kind, document, records):
-    mapping = bind(parse(document, where="test"), ROWS, where="test")
+    mapping = bind(document, ROWS, where="test")
     convert(source, mapping, tmp_path / "out", ConvertOptions(records=records))
     manifest = json.loads((tmp_path / "out/manifest.json").read_bytes())
     assert json_yaml.violations("manifest", manifest) == []

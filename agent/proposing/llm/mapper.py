@@ -35,7 +35,9 @@ from ingot.agent.proposing.proposal import (
 )
 from ingot.converters import json_yaml
 from ingot.converters.errors import MappingError, Problem
-from ingot.converters.rows import Json, MappingDocument
+from ingot.converters.mapping.bind import read_tree
+from ingot.converters.mapping.documents.writer import plain_document
+from ingot.converters.rows import Json
 from ingot.converters.sources import Source
 from ingot.converters.sources.sample import Sample
 
@@ -125,7 +127,7 @@ def _reading_of(rules: Proposal | None) -> Json:
     if rules is None:
         return None
     texts = ("source", "each", "group", "text", "messages", "system", "any_of")
-    mapping = rules.mapping or {}
+    mapping = plain_document(rules.mapping) if rules.mapping else {}
     return [rules.decision, {key: mapping[key] for key in texts if key in mapping}]
 
 
@@ -173,7 +175,7 @@ def _ask_turn(
     answered = partial(
         Turn, mapper=MODEL, again=True, level=completion.level, notes=tuple(completion.notes)
     )
-    under: MappingDocument = {"card": card.file} if card else {}
+    under: dict[str, Json] = {"card": card.file} if card else {}
     try:
         answer = reply.read_reply(completion.text, cut_off=completion.cut_off)
         _check_mode(answer.document["decision"], request.mode)
@@ -300,7 +302,7 @@ def _answer_proposal(
         ),
     ]
     if decision in ("pt", "sft"):
-        mapping, notes = question.settle_document(lower_reply(answer), source, sample)
+        mapping, notes = question.settle_mapping(read_tree(lower_reply(answer)), source, sample)
         evidence += notes
     return Proposal(
         decision=decision,
@@ -314,8 +316,8 @@ def _answer_proposal(
 
 def _provenance(
     asking: ModelAccess, request: Request, repaired: tuple[str, ...]
-) -> MappingDocument:
-    made: MappingDocument = {
+) -> dict[str, Json]:
+    made: dict[str, Json] = {
         "model": asking.endpoint.model,
         "prompt_sha256": question.prompt_hash(request.tokens),
     }

@@ -13,7 +13,7 @@ import hashlib
 import json
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib import resources
 
@@ -29,9 +29,12 @@ from ingot.agent.proposing.llm.lowering import FILE_FACTS
 from ingot.agent.proposing.proposal import Evidence, Request, value_strings
 from ingot.agent.proposing.rules.context_columns import tools_value
 from ingot.converters import json_yaml
-from ingot.converters.paths import Node, PathSyntaxError
-from ingot.converters.rows import Json, MappingDocument
-from ingot.converters.sources import Source
+from ingot.converters.mapping.bind import read_changed
+from ingot.converters.mapping.documents.writer import plain_document, value_document
+from ingot.converters.mapping.language import Mapping, Value
+from ingot.converters.paths import Node, PathSyntaxError, compile_path
+from ingot.converters.rows import Json
+from ingot.converters.sources import Source, SourceSpec
 from ingot.converters.sources.documents.kinds import ISO_639_1
 from ingot.converters.sources.profile import Profile
 from ingot.converters.sources.sample import Sample
@@ -117,29 +120,31 @@ def shown_inventory(source: Source, sample: Sample) -> Profile:
     return read_data(source, sample).view.facts
 
 
-def settle_document(
-    document: MappingDocument, source: Source, sample: Sample
-) -> tuple[MappingDocument, tuple[Evidence, ...]]:
-    """Complete a lowered document, and note what was taken otherwise than a model said it.
+def settle_mapping(
+    mapping: Mapping, source: Source, sample: Sample
+) -> tuple[Mapping, tuple[Evidence, ...]]:
+    """Complete a model's mapping, and note what was taken otherwise than the model said it.
 
     A bare code as `language` is a literal where no field has this name. Facts about the files that
     the reader found too are left out: what is left corrects the reader.
     """
     notes = []
-    meta, shown = document.get("meta", {}), read_data(source, sample)
-    code = meta.get("language")
+    meta, shown = mapping.outer.meta, read_data(source, sample)
+    code = value_document(meta["language"]) if "language" in meta else None
     if isinstance(code, str) and (code in ISO_639_1 or code == "mix"):
         rows = (*shown.rows, *(row.value for row in sample.rows))
         if not any(_has_key(row, code) for row in rows):
-            document = {**document, "meta": {**meta, "language": {"literal": code}}}
+            meta = {**meta, "language": Value(kind="literal", literal=code)}
+            outer = replace(mapping.outer, meta=meta)
+            mapping = read_changed(mapping, replace(mapping, outer=outer))
             why = "a language code, and no field has this name: taken as a literal"
             notes.append(Evidence(target="meta.language", choice=code, why=why))
-    document = complete_document(_drop_known_facts(document, source), source, sample)
-    for key, value in (document.get("source") or {}).items():
+    mapping = complete_mapping(_drop_known_facts(mapping, source), source, sample)
+    for key, value in mapping.source.to_document().items():
         if key in FILE_FACTS:
             why = "the model corrects how the reader took the files"
             notes.append(Evidence(target=f"source.{key}", choice=json.dumps(value), why=why))
-    return document, tuple(notes)
+    return mapping, tuple(notes)
 
 
 def _has_key(value: Json, name: str) -> bool:
@@ -148,20 +153,19 @@ def _has_key(value: Json, name: str) -> bool:
     return isinstance(value, list) and any(_has_key(one, name) for one in value)
 
 
-def _drop_known_facts(document: MappingDocument, source: Source) -> MappingDocument:
-    """A document without the facts about the files that are what the reader found."""
+def _drop_known_facts(mapping: Mapping, source: Source) -> Mapping:
+    """A mapping without the facts about the files that are what the reader found."""
     found = source.files[0].facts
-    known: MappingDocument = {"encoding": found.encoding}
+    known: dict[str, Json] = {"encoding": found.encoding}
     if found.format == "csv":
         columns = list(found.columns) if found.header else None
         known |= {"delimiter": found.delimiter, "quote": found.quote, "columns": columns}
     facts = {
         key: value
-        for key, value in document.get("source", {}).items()
+        for key, value in mapping.source.to_document().items()
         if key not in known or _fold_fact(value) != _fold_fact(known[key])
     }
-    rest = {key: value for key, value in document.items() if key != "source"}
-    return {**rest, "source": facts} if facts else rest
+    return read_changed(mapping, replace(mapping, source=SourceSpec.from_document(facts)))
 
 
 def _fold_fact(value: Json) -> Json:
@@ -172,36 +176,36 @@ def _fold_fact(value: Json) -> Json:
         return value
 
 
-def complete_document(document: MappingDocument, source: Source, sample: Sample) -> MappingDocument:
-    """Return a lowered document with the facts that need no judgement.
+def complete_mapping(mapping: Mapping, source: Source, sample: Sample) -> Mapping:
+    """Return a mapping with the facts that need no judgement.
 
     Paths of the inventory start at the root or table with which it was made, whether stated or not;
     paths that lead into JSON texts need these fields parsed; tool definitions beside a conversation
     are added unless the mapping uses them.
     """
-    return add_file_facts(document, source, sample) | _tools_entry(
-        document, read_data(source, sample)
-    )
+    completed, found = add_file_facts(mapping, source, sample), read_data(source, sample)
+    outer = replace(completed.outer, tools=_find_tools(mapping, found))
+    return read_changed(completed, replace(completed, outer=outer))
 
 
-def add_file_facts(document: MappingDocument, source: Source, sample: Sample) -> MappingDocument:
-    """Return a document with the facts about the files that the paths of the inventory need."""
-    one, used = read_data(source, sample), _used_paths(document)
+def add_file_facts(mapping: Mapping, source: Source, sample: Sample) -> Mapping:
+    """Return a mapping with the facts about the files that the paths of the inventory need."""
+    one, used = read_data(source, sample), _used_paths(mapping)
     needed = [
         field for field in one.json_fields if any(is_path_inside(text, field) for text in used)
     ]
-    facts = dict(document.get("source", {}))
+    facts = mapping.source.to_document()
     if needed := list(dict.fromkeys([*facts.get("json_fields", ()), *needed])):
         facts["json_fields"] = needed
     if "root" not in facts and _paths_fit_rows(one, used, sample):
         facts["root"] = one.root
     if one.source.spec.orient and facts.get("root", "$") == "$":
         facts["orient"] = one.source.spec.orient
-    return {**document, "source": facts} if facts else document
+    return read_changed(mapping, replace(mapping, source=SourceSpec.from_document(facts)))
 
 
-def _used_paths(document: MappingDocument) -> list[str]:
-    return [_ROWS_OF_GROUP.sub("", text) for text in value_strings(document)]
+def _used_paths(mapping: Mapping) -> list[str]:
+    return [_ROWS_OF_GROUP.sub("", text) for text in value_strings(plain_document(mapping))]
 
 
 def _paths_fit_rows(one: ShownData, used: Sequence[str], sample: Sample) -> bool:
@@ -220,13 +224,14 @@ def _path_finds_value(text: str, nodes: Sequence[Node]) -> bool:
         return False
 
 
-def _tools_entry(document: MappingDocument, one: ShownData) -> MappingDocument:
-    outer = document.get("each") or document.get("group") or document.get("tools")
-    if outer or not document.get("messages"):
-        return {}
-    found = tools_value(one.view)
+def _find_tools(mapping: Mapping, one: ShownData) -> Value | None:
+    """The tool definitions of a mapping, else those beside its messages that it takes nowhere."""
+    outer, found = mapping.outer, tools_value(one.view)
     path = found["path"] if isinstance(found, dict) else found
-    return {} if path is None or path in _used_paths(document) else {"tools": found}
+    taken = outer.each or mapping.group or outer.tools or not outer.messages
+    if taken or path is None or path in _used_paths(mapping):
+        return outer.tools
+    return Value(kind="path", path=compile_path(path), as_json=isinstance(found, dict))
 
 
 def _task_prompt(tokens: int) -> str:

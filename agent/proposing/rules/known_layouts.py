@@ -4,7 +4,6 @@
 run on the sample like any other, and where it does not fit, the general rules decide.
 """
 
-import copy
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -17,14 +16,15 @@ from ingot.agent.proposing.proposal import Evidence, Proposal, Request
 from ingot.agent.proposing.rules.metadata import mapping_language
 from ingot.converters.errors import MappingError, SourceError
 from ingot.converters.json_yaml import decode
-from ingot.converters.mapping.bind import bind
+from ingot.converters.mapping.bind import bind, read_tree
 from ingot.converters.mapping.check import check_mapping, sample_batches, unresolved_problems
+from ingot.converters.mapping.documents.writer import part_document, plain_document
+from ingot.converters.mapping.language import Mapping
 from ingot.converters.mapping.rows.conditions import same_json
 from ingot.converters.mapping.rows.values import row_nodes
 from ingot.converters.paths import Node
-from ingot.converters.rows import Json, MappingDocument
-from ingot.converters.sources import Source
-from ingot.converters.sources.facts import SourceSpec
+from ingot.converters.rows import Json
+from ingot.converters.sources import Source, SourceSpec
 from ingot.converters.sources.profile import pick_evenly
 from ingot.converters.sources.sample import Sample, draw_sample
 
@@ -55,12 +55,7 @@ class KnownLayout:
     beside: tuple[str, ...] = ()
     ask: str = ""
     count: dict[str, str] = field(default_factory=dict)
-    mapping: MappingDocument
-
-    @property
-    def kind(self) -> str:
-        """Return `pt` or `sft`."""
-        return "pt" if "text" in self.mapping else "sft"
+    mapping: Mapping
 
     def fits(self, rows: Sequence[Json]) -> bool:
         """Return whether most rows have all that is required and none has what is forbidden."""
@@ -75,7 +70,10 @@ def known_layouts() -> tuple[KnownLayout, ...]:
     """Return all layouts by name."""
     folder = files("ingot.schemas").joinpath("known").iterdir()
     texts = [file.read_bytes() for file in folder if file.name.endswith(".json")]
-    layouts = (decode(KnownLayout, orjson.loads(text)) for text in texts)
+    stated = (
+        {**one, "mapping": {"version": 2, **one["mapping"]}} for one in map(orjson.loads, texts)
+    )
+    layouts = (decode(KnownLayout, one) for one in stated)
     return tuple(sorted(layouts, key=lambda layout: layout.name))
 
 
@@ -95,7 +93,8 @@ def propose_known(
     hits = [
         (layout, read)
         for layout in known_layouts()
-        if request.mode in ("auto", layout.kind) and (read := _recognize(layout, source, sample))
+        if request.mode in ("auto", layout.mapping.kind)
+        and (read := _recognize(layout, source, sample))
     ]
     # Not those that another one requires all of, and more.
     wants = {layout.name: set(map(str, layout.required)) for layout, _ in hits}
@@ -115,17 +114,16 @@ def propose_known(
 
 def _recognize(layout: KnownLayout, source: Source, sample: Sample) -> tuple[Source, Sample] | None:
     """The source and the sample as the layout reads them, None if the rows are others."""
-    facts = layout.mapping.get("source", {})
+    facts = layout.mapping.source
     names = [*(file.name for file in source.files), *(file.name for file in source.left_out)]
     base_names = {name.rpartition("/")[2] for name in names}
     are_beside = bool(layout.beside) and base_names >= set(layout.beside)
     if not (are_beside or layout.fits([row.value for row in sample.rows])):
         return None
-    if not facts:
+    if facts == SourceSpec():
         return source, sample
-    stated = SourceSpec.from_document({**source.spec.to_document(), **facts})
     try:
-        read = source.with_spec(stated)
+        read = source.with_spec(source.spec.with_facts(facts))
         drawn = draw_sample(read)
     except SourceError:
         return None
@@ -139,33 +137,32 @@ def _propose_layout(
     """The proposal, or why the mapping does not fit the sample."""
     rows = [row.value for row in sample.rows]
     name = request.source_name or "sample"
-    facts = {**source.guessed.to_document(), **layout.mapping.get("source", {})}
-    stated = {"source": facts} if facts else {}
-    document: MappingDocument = {"version": 2, **stated, **layout.mapping, **stated}
+    facts = source.guessed.with_facts(layout.mapping.source)
     try:
-        document, gone = drop_absent_parts(document, sample)
-        report = check_mapping(
-            bind(document, rows, where=layout.name), sample, source_name=name, show=len(rows)
-        )
+        mapping, gone = drop_absent_parts(replace(layout.mapping, source=facts), sample)
+        report = check_mapping(mapping, sample, source_name=name, show=len(rows))
     except MappingError as error:
         return str(error)
     if report.problems or not report.records:
         return "; ".join(map(str, report.problems[:2])) or "it gives no record"
     records = pick_evenly([record for _, record in report.examples], _RECORDS)
-    language, detected, _ = mapping_language(records, request.language, document.get("meta", {}))
+    meta = part_document(mapping.outer.meta)
+    language, detected, _ = mapping_language(records, request.language, meta)
     if language is not None:
-        document["meta"] = {**document.get("meta", {}), "language": language}
+        mapping = read_tree(plain_document(mapping) | {"meta": meta | {"language": language}})
     confidence = ASKING_CONFIDENCE if layout.ask else CONFIDENCE
     why = f"known layout {layout.name}: {layout.title}, {layout.docs}"
-    evidence = [Evidence(target="decision", choice=layout.kind, why=why, confidence=confidence)]
+    evidence = [
+        Evidence(target="decision", choice=layout.mapping.kind, why=why, confidence=confidence)
+    ]
     evidence += [Evidence(target="doubt", choice="layout", why=layout.ask)] if layout.ask else []
     if gone:
         why = f"in no sampled row, so left out of the mapping: {', '.join(gone)}"
         evidence.append(Evidence(target="layout", choice=layout.name, why=why))
     evidence += _counted(layout, rows)
     return Proposal(
-        decision=layout.kind,
-        mapping=document,
+        decision=layout.mapping.kind,
+        mapping=mapping,
         confidence=confidence,
         reason=f"This is a known layout: {layout.title} ({layout.name}).",
         evidence=tuple(evidence),
@@ -194,28 +191,26 @@ def _doubt_layout(proposal: Proposal, other_names: Sequence[str]) -> Proposal:
 # --- parts of a mapping that no sampled row has
 
 
-def drop_absent_parts(
-    document: MappingDocument, sample: Sample
-) -> tuple[MappingDocument, list[str]]:
+def drop_absent_parts(mapping: Mapping, sample: Sample) -> tuple[Mapping, list[str]]:
     """Return the mapping without parts that no sampled row has, and the paths of these parts.
 
     A condition that is true for a missing value is dropped alone, any other one with the part that
     it belongs to. Raises MappingError if nothing is left.
     """
-    document, gone = copy.deepcopy(document), []
+    document, gone = plain_document(mapping), []
     values = [row.value for row in sample.rows]
     for _ in range(_MOST_PARTS):
-        mapping = bind(document, values, where="rules")
-        nodes = [node for batch in sample_batches(sample, mapping) for node in row_nodes(batch)]
-        problems = unresolved_problems(mapping, nodes)
+        bound = bind(document, values, where="rules")
+        nodes = [node for batch in sample_batches(sample, bound) for node in row_nodes(batch)]
+        problems = unresolved_problems(bound, nodes)
         if not problems:
             break
         gone.append(str(problems[0].got))
         _drop_part(document, problems[0].pointer)
-    return document, gone
+    return read_tree(document), gone
 
 
-def _drop_part(document: MappingDocument, pointer: str) -> None:
+def _drop_part(document: dict[str, Json], pointer: str) -> None:
     """Take the innermost element of a list, or key of `meta`, out of which a pointer leads."""
     steps = pointer.split("/")[1:]
     inside: Json = document

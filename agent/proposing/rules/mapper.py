@@ -1,6 +1,7 @@
 """Propose a mapping by deterministic rules: run the best candidates, choose one."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 from ingot.agent.proposing.columns import is_path_inside
@@ -41,7 +42,7 @@ from ingot.converters.mapping.check import SampleRun, run_sample
 from ingot.converters.mapping.language import Mapping, RoleFromData, RoleSplit
 from ingot.converters.mapping.rows.executor import Record
 from ingot.converters.mapping.walk import select_messages
-from ingot.converters.rows import Json, MappingDocument
+from ingot.converters.rows import Json
 from ingot.converters.sources import Source
 from ingot.converters.sources.profile import pick_evenly
 from ingot.converters.sources.sample import Sample
@@ -63,7 +64,8 @@ EXAMPLES = 40  # records that language and doubts are judged by
 def _run_candidate(candidate: Candidate, request: Request) -> Candidate:
     """The candidate with its report; what does not run or makes little loses its score."""
     try:
-        run = _run_document(candidate.document, candidate.reading, request)
+        mapping = bind(candidate.document, candidate.reading.rows, where="rules")
+        run = _run_mapping(mapping, candidate.reading, request)
     except MappingError:
         return replace(candidate, score=0.0)
     if masked_share([record for _, record in run.examples]) > MOST_MASKED:
@@ -77,9 +79,8 @@ def _run_candidate(candidate: Candidate, request: Request) -> Candidate:
     return replace(candidate, score=candidate.score * factor, run=run)
 
 
-def _run_document(document: MappingDocument, reading: Reading, request: Request) -> SampleRun:
-    """Run a mapping on the sample of a reading. Raises MappingError."""
-    mapping = bind(document, reading.rows, where="rules")
+def _run_mapping(mapping: Mapping, reading: Reading, request: Request) -> SampleRun:
+    """Run a mapping on the sample of a reading."""
     return run_sample(mapping, reading.sample, source_name=request.source_name or "sample")
 
 
@@ -201,16 +202,13 @@ def _make_proposal(
 ) -> tuple[Proposal, dict[str, float]]:
     chosen = _prefer_metadata(chosen, rivals, request, source)
     meta, detected, meta_evidence = _find_metadata(chosen, request, source)
-    written = candidate_document(chosen.draft, chosen.reading, meta)
-    try:
-        document, _ = drop_absent_parts(written, chosen.reading.sample)
-    except MappingError:  # nothing would be left: the check says what is wrong
-        document = written
-    plain = document
-    document, markup = take_shown_texts(plain, chosen.reading.view)
-    if document is not plain:
-        chosen = replace(chosen, run=_run_document(document, chosen.reading, request))
-    meta_targets = {f"meta.{key}" for key in document.get("meta", {})}
+    plain = read_tree(candidate_document(chosen.draft, chosen.reading, meta))
+    with suppress(MappingError):  # nothing would be left: the check says what is wrong
+        plain, _ = drop_absent_parts(plain, chosen.reading.sample)
+    mapping, markup = take_shown_texts(plain, chosen.reading.view)
+    if mapping is not plain:
+        chosen = replace(chosen, run=_run_mapping(mapping, chosen.reading, request))
+    meta_targets = {f"meta.{key}" for key in mapping.outer.meta}
     evidence = [
         e for e in meta_evidence if e.target in meta_targets or not e.target.startswith("meta.")
     ]
@@ -237,10 +235,10 @@ def _make_proposal(
     ]
     all_evidence = (*chosen.draft.evidence, *evidence, *markup)
     guessed = source.guessed.to_document()
-    more = path_evidence(read_tree(document), chosen.reading.view, all_evidence, guessed)
+    more = path_evidence(mapping, chosen.reading.view, all_evidence, guessed)
     proposal = Proposal(
         decision=chosen.draft.kind,
-        mapping=document,
+        mapping=mapping,
         confidence=confidence,
         reason=f"{chosen.draft.why}.",
         evidence=(decision, *against, *order_evidence([*all_evidence, *more])),

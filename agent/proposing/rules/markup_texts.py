@@ -11,13 +11,10 @@ from importlib.util import find_spec
 
 from ingot.agent.proposing.columns import View, last_name, values_at
 from ingot.agent.proposing.proposal import Evidence, value_strings
-from ingot.converters.mapping.bind import read_tree
-from ingot.converters.mapping.documents.writer import to_document
-from ingot.converters.mapping.language import Message, Value
+from ingot.converters.mapping.language import Mapping, Message, Value
 from ingot.converters.mapping.lookup import Lookup
 from ingot.converters.mapping.path_uses import outer_path
 from ingot.converters.paths import Path
-from ingot.converters.rows import MappingDocument
 
 _MOST = 0.5  # of the values of a field have to be HTML
 _FEW = 0.02  # of them, or of what stands beside them, may look like programs
@@ -57,11 +54,8 @@ class _Field:
         return Evidence(target=target, choice=self.path, why=why, confidence=round(self.share, 2))
 
 
-def take_shown_texts(
-    document: MappingDocument, view: View
-) -> tuple[MappingDocument, tuple[Evidence, ...]]:
+def take_shown_texts(mapping: Mapping, view: View) -> tuple[Mapping, tuple[Evidence, ...]]:
     """Return a mapping that takes the texts which HTML shows, with the evidence for it."""
-    tree = read_tree(document)
     found: dict[tuple[str, str], Evidence] = {}
 
     def change(value: Value, around: tuple[Path, ...], target: str) -> Value:
@@ -81,14 +75,13 @@ def take_shown_texts(
         return replace(one, content=one.content and change(one.content, one.each, target))
 
     outer = replace(
-        tree.outer,
-        text=tree.outer.text and change(tree.outer.text, (), "text"),
-        messages=tree.outer.messages and tuple(map(change_message, tree.outer.messages)),
+        mapping.outer,
+        text=mapping.outer.text and change(mapping.outer.text, (), "text"),
+        messages=mapping.outer.messages and tuple(map(change_message, mapping.outer.messages)),
     )
-    if outer != tree.outer:
-        changed = to_document(replace(tree, outer=outer))
-        document = {key: changed[key] for key in document if key in changed}
-    return document, tuple(found.values())
+    if outer != mapping.outer:
+        mapping = replace(mapping, outer=outer)
+    return mapping, tuple(found.values())
 
 
 def _is_plain(value: Value) -> bool:

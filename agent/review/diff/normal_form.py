@@ -7,7 +7,7 @@ from itertools import groupby
 from typing import Any
 
 from ingot.agent.review.diff.change_rules import exact_text
-from ingot.converters.mapping.bind import parse, read_tree
+from ingot.converters.mapping.bind import bind_tree, read_tree
 from ingot.converters.mapping.documents.version1 import Version1
 from ingot.converters.mapping.language import (
     ROLES,
@@ -34,7 +34,7 @@ from ingot.converters.paths import (
     quote_name,
     steps_text,
 )
-from ingot.converters.rows import Json, MappingDocument
+from ingot.converters.rows import Json
 from ingot.converters.sources.facts import SourceSpec
 
 
@@ -57,12 +57,13 @@ def _simplest_path(path: Path) -> Path:
     return compile_path(steps_text(tuple(steps)))
 
 
-def normal_form(document: MappingDocument, values: Sequence[Json] = ()) -> Mapping:
-    """Return the tree of a mapping document of version 1 or 2 in its normal form."""
-    checked = parse(document, where="mapping")
-    # What resolves in no row is a path.
-    document_v2 = checked if "version" in checked else Version1(values).rewrite(checked)
-    return simplest_form(read_tree(document_v2))
+def normal_form(mapping: Mapping, values: Sequence[Json] = ()) -> Mapping:
+    """Return a mapping of version 1 or 2 in its normal form. Raises MappingError."""
+    bind_tree(mapping)
+    if mapping.draft is not None:
+        # What resolves in no row is a path.
+        mapping = read_tree(Version1(values).rewrite(mapping.draft))
+    return simplest_form(mapping)
 
 
 def simplest_form(mapping: Mapping) -> Mapping:

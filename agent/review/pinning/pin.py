@@ -31,9 +31,10 @@ from ingot.agent.review.pinning.source_form import (
     write_lines,
 )
 from ingot.converters.errors import OutputError, SourceError
-from ingot.converters.mapping.bind import stated_source
+from ingot.converters.mapping import language
+from ingot.converters.mapping.bind import bind_tree
 from ingot.converters.paths import compile_path
-from ingot.converters.rows import Json, MappingDocument
+from ingot.converters.rows import Json
 from ingot.converters.sources import Source, SourceFile, open_source
 from ingot.converters.sources.facts import SourceSpec
 from ingot.converters.sources.formats.row_chunks import change_at
@@ -99,10 +100,10 @@ def pin_sample(
 
 
 def pin_beside(
-    file: Path, mapping: MappingDocument, readings: Readings, order: Order, *, overwrite: bool
+    file: Path, mapping: language.Mapping, readings: Readings, order: Order, *, overwrite: bool
 ) -> Path | None:
     """Pin rows of the data beside the file of its mapping; None where none of them may be shown."""
-    read = readings.read(stated_source(mapping, where=str(file)))
+    read = readings.read(bind_tree(mapping, where=str(file)).source)
     folder, share = pinned_sample.pinned_folder(file), order.share_values
     if read.show_sample(order, share) is None:
         return None
@@ -175,8 +176,7 @@ def _write_rows(
 ) -> SampleFacts:
     """Write the rows in the form of their files if a review needs it, else as JSON Lines."""
     if needs_form(source.spec) and (data := _form_bytes(pinned, source.spec)):
-        facts_document = source.guessed.to_document() | source.spec.to_document()
-        spec = SourceSpec.from_document(facts_document | {"json_fields": None, "query": None})
+        spec = replace(source.guessed.with_facts(source.spec), json_fields=None, query=None)
         if spec.columns is not None:
             spec = replace(spec, columns=tuple(map(hiding.text, spec.columns)))
         facts = _store_files(stage, source, pinned, data, spec)

@@ -8,17 +8,17 @@ import os
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from uuid import uuid4
 
 from ingot.agent.review.pinning.sample_redaction import SafeBytes, SampleRedactor
 from ingot.converters.errors import OutputError, SourceError, translate_read_errors
 from ingot.converters.json_yaml import decode, encode, load_json, violations
+from ingot.converters.mapping import language
 from ingot.converters.output.commit import replace_folder
 from ingot.converters.output.files import encode_json, output_errors, sync_path, sync_tree
-from ingot.converters.rows import MappingDocument
-from ingot.converters.sources import SourceFile
+from ingot.converters.sources import SourceFile, SourceSpec
 
 ABOUT, DATA = "sample.json", "data"
 _ENDING = ".sample"
@@ -75,15 +75,12 @@ class PinnedSample:
     sha256: str
     lines: bool
 
-    def fit_mapping(self, document: MappingDocument) -> MappingDocument:
+    def fit_mapping(self, mapping: language.Mapping) -> language.Mapping:
         """Return a mapping that reads the sample, without what it says of the original's files."""
-        facts = document.get("source")
-        if not isinstance(facts, dict) or not (self.lines or "query" in facts):
-            return document
-        rest = {key: value for key, value in document.items() if key != "source"}
-        dropped = facts.keys() - {"json_fields"} if self.lines else {"query"}
-        remaining = {key: value for key, value in facts.items() if key not in dropped}
-        return {**rest, "source": remaining} if remaining else rest
+        facts = mapping.source
+        rows = SourceSpec(json_fields=facts.json_fields)
+        fitting = rows if self.lines else replace(facts, query=None)
+        return mapping if fitting == facts else replace(mapping, source=fitting)
 
 
 def pinned_folder(mapping: Path) -> Path:

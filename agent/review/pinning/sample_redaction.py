@@ -9,11 +9,14 @@ import json
 import re
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
+from itertools import chain
 from typing import NewType
 
 from ingot.agent.privacy import Redactor, redact
 from ingot.agent.privacy.redaction import inner_name, name_placeholder, outer_name, spell_value
 from ingot.agent.privacy.redactor import Replacer
+from ingot.converters.mapping.language import Condition, Mapping, RoleFromData, Value
+from ingot.converters.mapping.walk import walk
 from ingot.converters.rows import Json
 from ingot.converters.sources.formats.row_chunks import JsonTextError, parse_json
 
@@ -123,18 +126,9 @@ def _hide_key_line(cell: Json) -> Json:
     return "[private key]" if hidden else cell
 
 
-def named_values(document: Json) -> frozenset[str]:
+def named_values(mapping: Mapping) -> frozenset[str]:
     """Return the texts of data that a mapping names: keys of `map`, values of `in` and `not_in`."""
-    names: set[str] = set()
-    waiting = [document]
-    while waiting:
-        value = waiting.pop()
-        if isinstance(value, list):
-            waiting += value
-        elif isinstance(value, dict):
-            waiting += value.values()
-            names.update(value["map"] if isinstance(value.get("map"), dict) else ())
-            for key in ("in", "not_in"):
-                values = value.get(key)
-                names.update(one for one in values or () if isinstance(one, str))
-    return frozenset(names)
+    maps = [value.map or {} for value in walk(mapping, Value)]
+    roles = [role.map or {} for role in walk(mapping, RoleFromData)]
+    among = [condition.values for condition in walk(mapping, Condition)]
+    return frozenset(one for one in chain(*maps, *roles, *among) if isinstance(one, str))

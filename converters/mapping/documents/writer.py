@@ -101,7 +101,12 @@ def part_document(part: object) -> Json:
 
 
 def to_document(mapping: Mapping) -> MappingDocument:
-    """Return a mapping's version 2 document: unambiguous, in fixed order, without defaults."""
+    """Return a mapping's version 2 document: unambiguous, in fixed order, without defaults.
+
+    A draft is given back as it was written.
+    """
+    if mapping.draft is not None:
+        return mapping.draft
     stated = {
         "version": 2,
         "source": part_document(mapping.source),
@@ -113,3 +118,8 @@ def to_document(mapping: Mapping) -> MappingDocument:
     if not mapping.any_of and mapping.kind == "irrelevant":
         document["text"] = None
     return document | ({"provenance": mapping.provenance} if mapping.provenance is not None else {})
+
+
+def plain_document(mapping: Mapping) -> MappingDocument:
+    """Return a mapping's document without its provenance."""
+    return {key: one for key, one in to_document(mapping).items() if key != "provenance"}

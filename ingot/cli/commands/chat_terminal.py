@@ -36,6 +36,7 @@ from ingot.cli import display
 from ingot.cli.console import is_interactive, plain_text, progress_meter, safe_text, stdout_console
 from ingot.cli.questions import edit_mapping, typed_lines
 from ingot.converters.errors import IngotError, MappingError, OutputError
+from ingot.converters.mapping.bind import read_tree
 
 _PROMPT = "> "
 
@@ -121,8 +122,8 @@ class Talk:
             display.show_outcome(self._console, state["outcome"])
             return conclude_conversation(conversation, state)
         if reply.do == "edit" and is_interactive():
-            mapping = edit_mapping(conversation.mapping)
-            state = replace_mapping(conversation.state, mapping, self._context)
+            mapping = edit_mapping(conversation.document)
+            state = replace_mapping(conversation.state, read_tree(mapping), self._context)
             changed = reply_to_change(conversation, "edit", state)
             show_reply(self._console, changed, self._context)
             return changed.conversation
@@ -193,7 +194,7 @@ def show_opening(console: Console, reply: Reply, context: Context) -> None:
 def _show_mapping(console: Console, reply: Reply, context: Context) -> None:
     state = reply.conversation.state
     check = state.get("check")
-    branches = mapping_branches(reply.conversation.tree, check, context.data.redactor)
+    branches = mapping_branches(reply.conversation.mapping, check, context.data.redactor)
     decision = reply.conversation.decision
     if not branches:
         console.print(plain_text(f"{decision}: no field is taken"))
@@ -253,10 +254,12 @@ def _show_changes(console: Console, reply: Reply, context: Context) -> None:
     before, current = reply.before or reply.conversation, reply.conversation
     console.print(plain_text("Changed", "bold"))
     if before.decision == current.decision:
-        hide, differs = context.data.redactor.text, compare_targets(before.tree, current.tree)
+        hide, differs = context.data.redactor.text, compare_targets(before.mapping, current.mapping)
         display.print_grid(console, [[hide(cell) for cell in row] for row in differs])
     else:  # no target is what it was
-        branches = mapping_branches(current.tree, current.state.get("check"), context.data.redactor)
+        branches = mapping_branches(
+            current.mapping, current.state.get("check"), context.data.redactor
+        )
         _draw_tree(console, f"{before.decision} -> {current.decision}", branches)
     _show_effect(console, reply, context)
     _show_sample(console, reply.conversation.state.get("check"))

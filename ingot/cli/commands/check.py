@@ -62,11 +62,11 @@ def check(
         raise typer.BadParameter(f"{problem} (ingot map --pin-sample makes one)")
     name = order.source_name or (sample.source_name if sample else None)
     result = None
-    if golden:
+    if golden and order.mapping:
         from ingot.agent.review.golden_rows import golden_file, run_golden
 
-        document, file = order.mapping or {}, golden_file(mapping)
-        result = run_golden(document, file, source_name=name or mapping.stem)
+        file = golden_file(mapping)
+        result = run_golden(order.mapping, file, source_name=name or mapping.stem)
     order = replace(order, source=location or "", source_name=name)
     _run_checks(order if location else None, result, mapping, quiet=quiet, as_json=as_json)
 

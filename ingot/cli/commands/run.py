@@ -284,12 +284,12 @@ def _pin_rows(state: "State", context: "Context", out: Path, *, overwrite: bool)
     from ingot.agent.reporting.proposal_folder import proposed_mapping
     from ingot.agent.review.pinning.pin import pin_beside
 
-    document, order = proposed_mapping(state), state["order"]
-    if document is None or not state.get("check"):
-        why = "no mapping was proposed" if document is None else "nothing of the data is converted"
+    mapping, order = proposed_mapping(state), state["order"]
+    if mapping is None or not state.get("check"):
+        why = "no mapping was proposed" if mapping is None else "nothing of the data is converted"
         note_line(f"no sample is pinned: {why}")
         return
-    folder = pin_beside(out, document, context.readings, order, overwrite=overwrite)
+    folder = pin_beside(out, mapping, context.readings, order, overwrite=overwrite)
     if folder is None:
         note_line(f"no sample is pinned {NOT_SHOWN}")
         return
@@ -301,13 +301,13 @@ def _write_mapping(state: "State", out: Path | None, *, as_json: bool) -> None:
     from ingot.agent.reporting.proposal_folder import proposed_mapping
     from ingot.agent.reporting.report import mapping_bytes
 
-    document = proposed_mapping(state)
-    if out is not None and document is not None:
-        display.write_output(out, mapping_bytes(document))
+    mapping = proposed_mapping(state)
+    if out is not None and mapping is not None:
+        display.write_output(out, mapping_bytes(mapping))
     if as_json:
         print_json(encode(state["outcome"]))
-    elif out is None and document is not None:
-        typer.echo(mapping_bytes(document), nl=False)
+    elif out is None and mapping is not None:
+        typer.echo(mapping_bytes(mapping), nl=False)
 
 
 def _explain(state: "State", context: "Context", *, full: bool, on_stdout: bool) -> None:

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from ingot.agent.proposing.proposal import Proposal
     from ingot.converters.lake.catalog import SetFacts
     from ingot.converters.lake.survey import DataSet
-    from ingot.converters.rows import MappingDocument
+    from ingot.converters.mapping import language
 
 _CHOICES = {
     "y": "[y]es (approve)",
@@ -310,7 +310,7 @@ def _ask_about_set(
         shown = review_queue.load_proposal(order, data_set)
         share = share or shown.state["order"].share_values
         # What a person has put in place of the proposed mapping, or of one approved before.
-        own_mapping = shown.document if shown.moved else None
+        own_mapping = shown.mapping if shown.moved else None
     except IngotError as error:
         print_error(str(error))
     while shown is not None:
@@ -330,9 +330,9 @@ def _ask_about_set(
                 talk = _discuss(shown, share, talk)
                 if not talk.at:  # nothing has changed
                     continue
-            document, provenance = _changed_mapping(shown, choice, second, talk)
-            shown = review_queue.try_mapping(order, data_set, document, provenance=provenance)
-            own_mapping, talk = shown.document, None
+            mapping, provenance = _changed_mapping(shown, choice, second, talk)
+            shown = review_queue.try_mapping(order, data_set, mapping, provenance=provenance)
+            own_mapping, talk = shown.mapping, None
         except IngotError as error:
             print_error(str(error))
     return "skipped"
@@ -343,7 +343,7 @@ def _end_review(
     facts: "SetFacts",
     data_set: "DataSet",
     choice: str,
-    own_mapping: "MappingDocument | None",
+    own_mapping: "language.Mapping | None",
 ) -> str:
     from ingot.agent.lake import review_queue
 
@@ -356,17 +356,20 @@ def _end_review(
 
 def _changed_mapping(
     shown: "ShownProposal", choice: str, second: "Proposal | None", talk: "Conversation | None"
-) -> tuple["MappingDocument", "MappingDocument"]:
+) -> tuple["language.Mapping", dict[str, object]]:
     """Return the mapping that a person puts in place of the one that is shown, and who made it."""
     from ingot.agent.lake.review_queue import talked_mapping
+    from ingot.converters.mapping.bind import read_tree
+    from ingot.converters.mapping.documents.writer import to_document
 
     if choice == "r" and second and second.mapping:
         return second.mapping, {"mapper": "rules", "confidence": second.confidence}
     if choice == "c" and talk:
         return talked_mapping(shown, talk)
-    former = shown.document or {"version": 2}
-    provenance = {**(former.get("provenance") or {}), "edited": True}
-    return edit_mapping(former), provenance
+    former = shown.mapping
+    provenance = {**((former and former.provenance) or {}), "edited": True}
+    edited = edit_mapping(to_document(former) if former else {"version": 2})
+    return read_tree(edited), provenance
 
 
 def _discuss(

@@ -5,7 +5,7 @@ import pytest
 from ingot.agent.chat.edits import KINDS, apply_edits, list_conditions, swap_role
 from ingot.converters import json_yaml
 from ingot.converters.errors import MappingError
-from ingot.converters.mapping.bind import parse, read_tree
+from ingot.converters.mapping.bind import bind, read_tree
 from ingot.converters.mapping.documents.writer import part_document, to_document
 
 PT = {
@@ -352,7 +352,7 @@ def test_an_edit_changes_what_it_names_and_nothing_else(case):
     expected = {key: value for key, value in {**document, **wanted}.items() if value is not None}
     assert made == expected
     assert given == before
-    parse(made, where="m")  # it is a mapping
+    bind(made, None, where="m")  # it is a mapping
 
 
 @pytest.mark.parametrize("case", CASES)

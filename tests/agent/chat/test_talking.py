@@ -18,9 +18,10 @@ from ingot.agent.judging.problem_words import told_problems
 from ingot.agent.model.budget import estimate_tokens
 from ingot.agent.reporting.preview import preview
 from ingot.converters.json_yaml import decode, encode
-from ingot.converters.mapping.bind import parse, read_tree
+from ingot.converters.mapping.bind import bind, read_tree
 from ingot.converters.mapping.documents.writer import to_document
 from tests.agent.chat.conftest import ANSWERS, STAPLES, Talk
+from tests.agent.documents import document
 from tests.conftest import first_more
 
 # --- without a model
@@ -31,7 +32,7 @@ def test_it_begins_with_what_the_rules_propose_stage_by_stage(offline):
     talk = offline(STAPLES)
     told = [one for one in talk.stages if one in ("discover", "sample", "propose", "validate")]
     assert told == ["discover", "sample", "propose", "validate"]
-    assert talk.now.mapping["text"] == ["title", "body"]
+    assert document(talk.now.mapping)["text"] == ["title", "body"]
     assert talk.now.state["check"].ok_rows == 40
     assert talk.now.steps[0].by == "rules"
 
@@ -40,13 +41,13 @@ def test_a_change_is_checked_on_the_sample_before_it_is_shown(offline):
     talk = offline(STAPLES)
     told = talk("set text body")
     assert told.show == ("changes",)
-    assert told.before.mapping["text"] == ["title", "body"]
-    assert talk.now.mapping["text"] == "body"
+    assert document(told.before.mapping)["text"] == ["title", "body"]
+    assert document(talk.now.mapping)["text"] == "body"
     assert talk.now.state["check"].rows == 40
     proposal = talk.now.state["proposal"]
     assert proposal.mapper == "edited"
-    assert proposal.mapping["provenance"]["edited"] is True
-    assert proposal.mapping["provenance"]["mapper"] == "rules"
+    assert document(proposal.mapping)["provenance"]["edited"] is True
+    assert document(proposal.mapping)["provenance"]["mapper"] == "rules"
 
 
 @pytest.mark.more
@@ -56,7 +57,7 @@ def test_a_misspelt_field_changes_nothing_and_names_the_nearest(offline):
     assert told.show == ()
     (problem,) = told.problems
     assert (problem.code, problem.got, problem.nearest) == ("unresolved_path", "titel", "title")
-    assert talk.now.mapping["text"] == ["title", "body"]
+    assert document(talk.now.mapping)["text"] == ["title", "body"]
     assert talk.now.at == 0
 
 
@@ -66,12 +67,12 @@ def test_rows_are_left_out_by_length_and_by_value(offline):
     talk("drop kind is draft")
     assert talk.now.state["check"].failures == {"filtered": 14}
     talk("drop body under 20")
-    assert talk.now.mapping["where"] == [
+    assert document(talk.now.mapping)["where"] == [
         {"path": "kind", "not_in": ["draft"]},
         {"path": "body", "min_chars": 20},
     ]
     talk("keep all")
-    assert "where" not in talk.now.mapping
+    assert "where" not in document(talk.now.mapping)
 
 
 @pytest.mark.more
@@ -90,7 +91,7 @@ def test_undo_and_redo_walk_over_the_mappings(offline):
     assert talk.now.mapping == second
     talk("set language de")
     assert talk("redo").say == "This is the last mapping already."
-    assert talk.now.mapping["meta"]["language"] == {"literal": "de"}
+    assert document(talk.now.mapping)["meta"]["language"] == {"literal": "de"}
 
 
 @pytest.mark.more
@@ -107,9 +108,9 @@ def test_what_is_half_done_is_made_and_does_not_pass_yet(offline):
 @pytest.mark.more
 def test_sides_are_swapped(offline):
     talk = offline(ANSWERS)
-    contents = [one["content"] for one in talk.now.mapping["messages"]]
+    contents = [one["content"] for one in document(talk.now.mapping)["messages"]]
     talk("swap")
-    assert [one["content"] for one in talk.now.mapping["messages"]] == contents[::-1]
+    assert [one["content"] for one in document(talk.now.mapping)["messages"]] == contents[::-1]
 
 
 @pytest.mark.more
@@ -118,11 +119,10 @@ def test_other_mappings_are_shown_and_one_is_taken(offline):
     told = talk("alternatives")
     assert told.others
     for one in told.others:
-        parse(to_document(one.mapping), where="m")
-        assert one.mapping != talk.now.tree
+        bind(to_document(one.mapping), None, where="m")
+        assert one.mapping != talk.now.mapping
     talk("take 1")
-    wanted = to_document(replace(told.others[0].mapping, provenance=None))
-    assert talk.now.mapping == wanted
+    assert talk.now.mapping == told.others[0].mapping
     assert "no alternative 90" in talk("take 90").say
 
 
@@ -183,7 +183,7 @@ def test_a_list_of_messages_is_set_with_its_speakers(offline):
     talk = offline(TALKS, mode="pt", mapper="rules")
     told = talk("set messages turns speaker=who text=text")
     assert told.show == ("changes",)
-    assert talk.now.mapping["messages"] == [
+    assert document(talk.now.mapping)["messages"] == [
         {"each": "turns[*]", "role": {"path": "who"}, "content": "text"}
     ]
     assert "Ann" in str(talk.now.state["problems"])
@@ -219,10 +219,10 @@ def test_single_messages_are_left_out_by_a_field_of_theirs(offline):
     (problem,) = told.problems
     assert problem.command == "drop message where public is false"
     assert "only the first would be tested" in problem.words
-    assert "where" not in talk.now.mapping
+    assert "where" not in document(talk.now.mapping)
     for line in ("drop message where public is false", "drop message 1 where by is nobody"):
         assert talk(line).show == ("changes",)
-    assert talk.now.mapping["messages"][0]["where"] == [
+    assert document(talk.now.mapping)["messages"][0]["where"] == [
         {"path": "public", "not_in": [False]},
         {"path": "by", "not_in": ["nobody"]},
     ]
@@ -238,10 +238,10 @@ def test_speakers_are_named_where_the_rows_lie_below_a_root(tmp_path, key):
     (tmp_path / "a.json").write_text(json.dumps(whole))
     talk = Talk(tmp_path / "a.json", mapper="rules")
     talk("set messages turns speaker=who text=text")
-    assert talk.now.mapping["source"]["root"] == f"{key}[*]"
+    assert document(talk.now.mapping)["source"]["root"] == f"{key}[*]"
     for line in ("role Ann user", "role Bob assistant", "drop id is c1"):
         assert talk(line).show == ("changes",)
-    assert talk.now.mapping["where"] == [{"path": "id", "not_in": ["c1"]}]
+    assert document(talk.now.mapping)["where"] == [{"path": "id", "not_in": ["c1"]}]
     assert [role for role, _ in roles_of(talk)][:2] == ["user", "assistant"]
 
 
@@ -278,7 +278,7 @@ def test_names_that_say_their_role_have_it(offline, names, wanted):
     talk = offline(values)
     talk("set text scene")
     talk("set messages turns speaker=who text=text")
-    assert talk.now.mapping["messages"][0]["role"].get("map") == wanted
+    assert document(talk.now.mapping)["messages"][0]["role"].get("map") == wanted
 
 
 @pytest.mark.more
@@ -291,7 +291,7 @@ def test_a_record_per_message_becomes_a_conversation_again(offline):
     talk("drop text under 3")
     told = talk("set messages turns speaker=who text=text roles=Ann:user,Bob:assistant")
     assert told.show == ("changes",)
-    mapping = talk.now.mapping
+    mapping = document(talk.now.mapping)
     assert "each" not in mapping
     assert "where" not in mapping
     assert mapping["meta"]["original_id"] == "id"
@@ -304,7 +304,10 @@ def test_a_record_per_message_becomes_a_conversation_again(offline):
 def test_a_list_in_quotes_is_a_list_and_what_is_no_path_is_a_problem(offline):
     talk = offline(TALKS)
     talk('set messages "turns" speaker="who" text=text roles=Ann:user,Bob:assistant')
-    assert (talk.now.mapping["messages"][0]["each"], len(roles_of(talk))) == ("turns[*]", 4)
+    assert (document(talk.now.mapping)["messages"][0]["each"], len(roles_of(talk))) == (
+        "turns[*]",
+        4,
+    )
     before = talk.now.mapping
     (problem,) = talk("set messages a..b speaker=who text=text").problems
     assert (problem.code, talk.now.mapping) == ("bad_path", before)
@@ -333,22 +336,22 @@ def test_grouping_rewrites_the_paths_below(offline):
     talk("set original_id talk")
     told = talk("set group talk sort turn")
     assert told.problems == ()
-    assert talk.now.mapping["text"] == "[*].text"
-    assert talk.now.mapping["meta"]["original_id"] == "[0].talk"
+    assert document(talk.now.mapping)["text"] == "[*].text"
+    assert document(talk.now.mapping)["meta"]["original_id"] == "[0].talk"
     assert talk.now.state["problems"] == ()
     talk("set text {{[*].who}}: {{[*].text}}")
     made = {"template": "{{who}}: {{text}}", "each": "[*]"}
-    assert talk.now.mapping["text"] == made
+    assert document(talk.now.mapping)["text"] == made
     _, record = preview(talk.now.state, talk.context.readings, examples=1).examples[0]
     assert record.json["text"].splitlines()[0].partition(": ")[0] in ("Ann", "Bob")
     talk("set messages [*] speaker=who text=text roles=Ann:user,Bob:assistant")
     assert talk.now.state["problems"] == ()
     talk("set group none")
-    assert talk.now.mapping["messages"][0] == {
+    assert document(talk.now.mapping)["messages"][0] == {
         "role": {"path": "who", "map": {"Ann": "user", "Bob": "assistant"}},
         "content": "text",
     }
-    assert talk.now.mapping["meta"]["original_id"] == "talk"
+    assert document(talk.now.mapping)["meta"]["original_id"] == "talk"
 
 
 @pytest.mark.more
@@ -406,7 +409,7 @@ def test_values_are_those_of_the_data_however_they_are_typed(offline):
     talk = offline(values)
     talk("keep label is 1")
     talk('drop stars is "2"')
-    assert talk.now.mapping["where"] == [
+    assert document(talk.now.mapping)["where"] == [
         {"path": "label", "in": ["1"]},
         {"path": "stars", "not_in": [2]},
     ]
@@ -422,10 +425,10 @@ def test_conditions_on_lookups_stay_beside_new_ones(offline):
     found = {"lookup": "writers[*]", "key": "name", "of": "by", "take": "known"}
     known = {"path": found, "in": [True]}
     mapping = {"version": 2, "text": "body", "where": [known]}
-    talk = offline(values, mapping=mapping, mapping_file="m.json")
+    talk = offline(values, mapping=read_tree(mapping), mapping_file="m.json")
     assert talk.now.state["check"].failures == {"filtered": 20}
     talk("drop kind is draft")
-    assert talk.now.mapping["where"] == [known, {"path": "kind", "not_in": ["draft"]}]
+    assert document(talk.now.mapping)["where"] == [known, {"path": "kind", "not_in": ["draft"]}]
 
 
 @pytest.mark.more
@@ -442,12 +445,12 @@ def test_undo_on_data_that_has_changed_checks_anew(rows):
 def test_a_wrong_part_stays_until_it_is_mended(offline):
     talk = offline(STAPLES)
     proposal = talk.now.state["proposal"]
-    wrong = {**proposal.mapping, "where": [{"path": "kind", "no_operator": 1}]}
-    state = {**talk.now.state, "proposal": replace(proposal, mapping=wrong)}
+    wrong = {**document(proposal.mapping), "where": [{"path": "kind", "no_operator": 1}]}
+    state = {**talk.now.state, "proposal": replace(proposal, mapping=read_tree(wrong))}
     (language,) = parse_command("set language de", read_tree(wrong), ()).edits
     made = change_mapping(state, [language], talk.context)
-    assert made["proposal"].mapping["where"] == wrong["where"]
-    assert made["proposal"].mapping["meta"]["language"] == {"literal": "de"}
+    assert document(made["proposal"].mapping)["where"] == wrong["where"]
+    assert document(made["proposal"].mapping)["meta"]["language"] == {"literal": "de"}
     assert made["problems"][0].pointer == "/where/0/no_operator"
     (mended,) = parse_command("drop body under 20", read_tree(wrong), ("body",)).edits
     assert change_mapping(state, [mended], talk.context)["problems"] == ()
@@ -470,7 +473,7 @@ def test_where_rows_begin_may_be_set_before_the_texts(offline):
     assert talk.now.state["problems"]
     talk("set text t")
     assert "/text" not in str(talk.now.state["problems"])
-    assert talk.now.mapping["each"] == "parts[*]"
+    assert document(talk.now.mapping)["each"] == "parts[*]"
 
 
 @pytest.mark.more
@@ -515,9 +518,9 @@ def test_plain_language_becomes_edits_that_are_applied_by_code(online, chat):
     told = talk("leave the title out")
     assert told.heard == "".join(one for one in talk.heard if one) == "I take the body alone."
     assert told.show == ("changes",)
-    assert talk.now.mapping["text"] == "body"
+    assert document(talk.now.mapping)["text"] == "body"
     assert talk.now.steps[1].by == "model"
-    provenance = talk.now.state["proposal"].mapping["provenance"]
+    provenance = document(talk.now.state["proposal"].mapping)["provenance"]
     assert provenance["edited_with"]["model"] == "m"
     assert len(provenance["edited_with"]["prompt_sha256"]) == 64
     assert talk.now.usage.calls == 1
@@ -557,7 +560,7 @@ def test_it_remembers_what_was_said(online, chat):
     assert roles == ["system", "user", "assistant", "user", "assistant", "user"]
     assert "only the body" in chat.requests[1]["messages"][3]["content"]
     assert json.loads(chat.requests[1]["messages"][4]["content"])["edits"] == [text("body")]
-    assert talk.now.mapping["text"] == ["title", "body"]
+    assert document(talk.now.mapping)["text"] == ["title", "body"]
 
 
 @pytest.mark.more
@@ -570,7 +573,7 @@ def test_edits_that_do_not_pass_go_back_and_are_never_shown(online, chat):
     told = talk("take the headline")
     assert told.heard == "I take the title."
     assert None in talk.heard
-    assert talk.now.mapping["text"] == "title"
+    assert document(talk.now.mapping)["text"] == "title"
     assert len(talk.now.steps) == 2
     back = chat.requests[1]["messages"][-1]["content"]
     assert "headline" in back
@@ -626,7 +629,7 @@ def test_null_keys_that_a_kind_has_not_are_no_fault(online, chat):
     edit = {"set": "meta", "key": "original_id", "value": None, "alternative": None}
     chat.queue = [{"say": "x", "edits": [edit]}]
     talk("no id")
-    assert "original_id" not in talk.now.mapping["meta"]
+    assert "original_id" not in document(talk.now.mapping)["meta"]
 
 
 @pytest.mark.more
@@ -637,7 +640,10 @@ def test_nullable_keys_may_be_left_out(online, chat):
         '{"set": "message", "number": 3, "message": {"role": "user", "content": "persona"}}]}\n```'
     ]
     talk("that is the wrong one")
-    assert [one["content"] for one in talk.now.mapping["messages"][1:]] == ["rejected", "persona"]
+    assert [one["content"] for one in document(talk.now.mapping)["messages"][1:]] == [
+        "rejected",
+        "persona",
+    ]
 
 
 @pytest.mark.more
@@ -718,7 +724,7 @@ def test_objects_become_json_and_lists_texts_by_the_command_that_the_problem_nam
     assert talk.now.state["problems"] == ()
     assert roles_of(talk)[1] == ("assistant", '{"name": "timetable", "train": 0}')
     talk("set tools tools as json")
-    assert talk.now.mapping["tools"] == {"path": "tools", "as": "json"}
+    assert document(talk.now.mapping)["tools"] == {"path": "tools", "as": "json"}
     talk("set user asked,stops")
     (problem,) = [one for one in talk.now.state["problems"] if one.code == "not_text"]
     assert problem.command == "set user asked,stops[*]"
@@ -749,7 +755,7 @@ def test_the_id_of_the_rows_takes_the_place_of_their_number(tmp_path):
     talk("set text tickets[*].body")
     talk("set original_id ~")
     talk("set root tickets[*]")
-    assert talk.now.mapping["meta"]["original_id"] == "id"
+    assert document(talk.now.mapping)["meta"]["original_id"] == "id"
 
 
 @pytest.mark.more
@@ -804,7 +810,7 @@ def test_texts_of_json_are_parsed_for_a_path_into_them(online, chat):
     talk = online(values)
     chat.queue = [{"say": "ok", "edits": [text("payload.head", "payload.story")]}]
     talk("head and story, please")
-    assert talk.now.mapping["source"] == {"json_fields": ["payload"]}
+    assert document(talk.now.mapping)["source"] == {"json_fields": ["payload"]}
     assert talk.now.state["problems"] == ()
 
 
@@ -859,7 +865,9 @@ def test_no_value_is_told_where_none_may_be(online, chat):
         [{"id": n, "chat": turns} for n in range(20)], share_values="none", mapper="rules"
     )
     chat.always = {"say": "ok", "edits": []}
-    talk("set message 1 say") if talk.now.mapping.get("messages") else talk("set user chat[*].say")
+    talk("set message 1 say") if document(talk.now.mapping).get("messages") else talk(
+        "set user chat[*].say"
+    )
     talk("keep id is 7")
     talk("who speaks?")
     sent = json.dumps(chat.requests)

@@ -11,7 +11,6 @@ from ingot.agent.state import Gate, State
 from ingot.converters.json_yaml import decode
 from ingot.converters.mapping.bind import bind
 from ingot.converters.mapping.check import check_mapping
-from ingot.converters.mapping.documents.writer import to_document
 from ingot.converters.rows import BadRow
 from ingot.converters.sources.sample import Sample, SampledBad, SampledRow
 
@@ -45,11 +44,10 @@ def _told(
     )
     mapping = bind(document, rows)
     report = check_mapping(mapping, sample, source_name="a")
-    written = to_document(mapping)
     problems = [*report.problems, *(model_gates.meta_faults(mapping) if mapper == "llm" else [])]
     decision = "pt" if mapping.kind == "pt" else "sft"
     proposal = Proposal(
-        mapper=mapper, mapping=written, confidence=0.9, decision=decision, reason="because"
+        mapper=mapper, mapping=mapping, confidence=0.9, decision=decision, reason="because"
     )
     source = {"name": "my_set", "files": 1, "bytes": 1, "left_out": [], "left_out_count": 0}
     order = {"source": "s", "min_confidence": 0.0, "source_name": requested}

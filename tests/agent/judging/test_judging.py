@@ -12,6 +12,7 @@ from ingot.agent.proposing.proposal import Proposal
 from ingot.agent.state import Opinion, State
 from ingot.converters.errors import Problem
 from ingot.converters.json_yaml import decode
+from ingot.converters.mapping.bind import read_tree
 
 
 def proposal(**given: Any) -> Proposal:
@@ -69,13 +70,14 @@ def test_every_problem_on_the_sample_is_a_failed_gate() -> None:
     ],
 )
 def test_a_system_text_of_the_models_own_needs_a_person(mapping: Any, asks: bool) -> None:
-    assert bool(reasons(proposal(mapping=mapping and {"version": 2, **mapping}), 0.0)) is asks
-    assert reasons(proposal(mapping=mapping, mapper="rules"), 0.5) == []
+    tree = read_tree({"version": 2, **mapping}) if mapping else None
+    assert bool(reasons(proposal(mapping=tree), 0.0)) is asks
+    assert reasons(proposal(mapping=tree, mapper="rules"), 0.5) == []
 
 
 def test_what_needs_a_person_is_what_the_gates_say() -> None:
     document = pair() | {"meta": {"source": {"literal": "openai"}}}
-    proposed = proposal(mapping=document)
+    proposed = proposal(mapping=read_tree(document))
     assert reasons(proposed, 0.0) == []  # whose name it is not is not known
     source = {"name": "my_set", "files": 1, "bytes": 1, "left_out": [], "left_out_count": 0}
     channels = {"order": {"source": "s", "min_confidence": 0.6}, "source": source}
@@ -129,7 +131,7 @@ def test_the_document_lists_the_gates_in_their_order(told: Any, document: dict[s
     }
     state: State = {
         **decode(State, channels),
-        "proposal": proposal(mapping=document, confidence=0.9),
+        "proposal": proposal(mapping=read_tree({"version": 2, **document}), confidence=0.9),
         "opinion": Opinion(agrees=False, proposal=proposal(decision="pt", confidence=0.1)),
     }
     names += [one.name for one in policy.gates_of_state(state)][1:]  # confidence is there already

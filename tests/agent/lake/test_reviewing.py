@@ -24,6 +24,8 @@ from ingot.agent.lake.review_queue import (
 )
 from ingot.cli.app import app
 from ingot.converters.errors import ConversionError, MappingError, OutputError, SourceError
+from ingot.converters.mapping.bind import read_tree
+from tests.agent.documents import document
 
 NOUNS = ("river", "stone", "cloud", "paper", "light", "green", "metal", "ocean", "valley")
 HOW = ("--mapper", "rules", "--yes", "--min-confidence", "0.8", "--records", "jsonl", "--jobs", "1")
@@ -123,7 +125,7 @@ def test_what_is_decided_is_what_the_next_runs_do(order: LakeOrder, base: Path) 
     """Edited and approved, approved as nothing, rejected until files change or approved yet."""
     file, sets = proposal_file(order, "vague"), find_data_sets(order)
     file.write_text(json.dumps({**json.loads(file.read_text()), "text": "c1"}))
-    assert load_proposal(order, sets["vague"]).document["text"] == "c1"
+    assert load_proposal(order, sets["vague"]).mapping.outer.text.path.text == "c1"
     for name in ("vague", "void"):
         approve(order, named(order, name))
     for name in ("odd", "same"):
@@ -148,9 +150,9 @@ def test_an_approved_mapping_is_the_proposed_one(order: LakeOrder) -> None:
     before = proposal_file(order, "vague").read_text()
     file = approve(order, named(order, "vague"))
     assert file == order.mappings / "vague.json"
-    document, proposed = json.loads(file.read_text()), json.loads(before)
-    assert document["provenance"].pop("reviewed") is True
-    assert document == proposed
+    approved, proposed = json.loads(file.read_text()), json.loads(before)
+    assert approved["provenance"].pop("reviewed") is True
+    assert approved == proposed
     assert not proposal_file(order, "vague").parent.exists()
     assert not order.run_folder("vague").exists()
     assert [one.name for one in waiting_sets(order)] == ["same", "odd", "void"]
@@ -172,10 +174,10 @@ def test_what_is_shown_is_what_waits(order: LakeOrder) -> None:
     sets = find_data_sets(order)
     shown = load_proposal(order, sets["vague"])
     assert shown.state["proposal"].mapper == "rules"
-    assert shown.document == json.loads(proposal_file(order, "vague").read_text())
+    assert document(shown.mapping) == json.loads(proposal_file(order, "vague").read_text())
     shutil.rmtree(order.run_folder("vague"))  # the memory is gone: the file is tried
     again = load_proposal(order, sets["vague"])
-    assert again.document == shown.document
+    assert document(again.mapping) == document(shown.mapping)
     assert again.state["check"].records == 12
     proposal_file(order, "vague").unlink()
     with pytest.raises(SourceError, match="holds no proposal"):
@@ -184,13 +186,13 @@ def test_what_is_shown_is_what_waits(order: LakeOrder) -> None:
 
 def test_another_mapping_is_tried_on_the_rows(order: LakeOrder) -> None:
     data_set = find_data_sets(order)["vague"]
-    made = try_mapping(order, data_set, {"version": 2, "text": "c1"}, provenance={"edited": True})
-    assert made.document is not None
-    assert made.document["text"] == "c1"
-    assert set(made.document["provenance"]) == {"edited", "fingerprint", "shape"}
+    taken = read_tree({"version": 2, "text": "c1"})
+    made = try_mapping(order, data_set, taken, provenance={"edited": True})
+    assert document(made.mapping)["text"] == "c1"
+    assert set(document(made.mapping)["provenance"]) == {"edited", "fingerprint", "shape"}
     assert made.state["check"].records == 12
     with pytest.raises(MappingError):
-        try_mapping(order, data_set, {"version": 2, "text": 7})
+        try_mapping(order, data_set, read_tree({"version": 2, "text": 7}))
 
 
 @pytest.mark.more
@@ -209,10 +211,10 @@ def test_a_mapping_from_which_the_data_has_moved_is_shown_on_the_new_data(
         shown = load_proposal(order, data_set)
         assert shown.moved
         assert shown.state["check"].drift
-        assert shown.document is not None
-        mended = json.loads(json.dumps(shown.document).replace('"answer"', '"reply"'))
-        again = try_mapping(order, data_set, mended, provenance=shown.document["provenance"])
-        assert approve(order, facts, again.document) == file
+        was = document(shown.mapping)
+        mended = read_tree(json.loads(json.dumps(was).replace('"answer"', '"reply"')))
+        again = try_mapping(order, data_set, mended, provenance=was["provenance"])
+        assert approve(order, facts, again.mapping) == file
         report = lake_run(base)
         assert (statuses(report)["fine"], report["worked"]) == ("converted", ["fine"])
     finally:
@@ -359,7 +361,7 @@ def test_a_set_that_a_gate_on_all_rows_stops_is_approved_and_committed(
     order = known_order(tmp_path / "lake")
     (facts,) = waiting_sets(order)
     shown = load_proposal(order, find_data_sets(order)["fine"])
-    approve(order, facts, shown.document)
+    approve(order, facts, shown.mapping)
     assert statuses(lake_run(tmp_path)) == {"fine": "converted"}
     run = json.loads((tmp_path / "lake" / "sets" / "fine" / "run.json").read_text())
     assert run["resumed"]
@@ -371,5 +373,5 @@ def test_a_set_that_a_gate_on_all_rows_stops_is_approved_and_committed(
     assert statuses(lake_run(tmp_path)) == {"fine": "waiting"}
     (facts,) = waiting_sets(order)
     shown = load_proposal(order, find_data_sets(order)["fine"])
-    approve(order, facts, shown.document)
+    approve(order, facts, shown.mapping)
     assert statuses(lake_run(tmp_path)) == {"fine": "converted"}

@@ -12,6 +12,7 @@ from ingot.agent.proposing import card_formats
 from ingot.agent.proposing import card_formats as card_prose
 from ingot.agent.proposing.cards import MOST_BYTES, Card, card_evidence, find_card
 from ingot.agent.proposing.proposal import Proposal
+from ingot.converters.mapping.bind import read_tree
 from ingot.converters.sources.storage.listing import list_location
 
 HUB = """---
@@ -400,6 +401,8 @@ def test_any_markdown_is_read(tmp_path: Path, text: str) -> None:
 
 def proposal(**given: Any) -> Proposal:
     base = {"decision": "sft", "mapping": None, "confidence": 0.9, "reason": "x"}
+    if "mapping" in given:
+        given["mapping"] = read_tree({"version": 2, **given["mapping"]})
     return Proposal(**{**base, **given})
 
 

@@ -2,6 +2,7 @@
 
 import json
 import random
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,21 +13,26 @@ from ingot.agent.proposing.proposal import Evidence, Proposal, Request
 from ingot.agent.proposing.rules.mapper import propose
 from ingot.converters.errors import IngotError
 from ingot.converters.json_yaml import decode, encode
-from ingot.converters.mapping.bind import parse
+from ingot.converters.mapping.bind import bind, read_tree
 from ingot.converters.sources import open_source
 from ingot.converters.sources.sample import draw_sample
+from tests.agent.documents import document
 
 
 def test_a_proposal_goes_through_json() -> None:
     proposal = Proposal(
         decision="pt",
-        mapping={"version": 2, "text": "text", "meta": {}},
+        mapping=bind({"version": 2, "text": "text", "meta": {}}, None, where="m"),
         confidence=0.9,
         reason="text holds running text.",
         evidence=(Evidence(target="text", choice="text", why="long", runner_up="title"),),
         detected={"language": "zh"},
     )
     assert decode(Proposal, json.loads(json.dumps(encode(proposal)))) == proposal
+    wrong = {"text": "a[", "provenance": {"by": "me"}, "version": 2}  # as a person wrote it
+    stored = json.dumps(encode(replace(proposal, mapping=read_tree(wrong))))
+    assert list(json.loads(stored)["mapping"].items()) == list(wrong.items())
+    assert encode(decode(Proposal, json.loads(stored))) == json.loads(stored)
 
 
 def test_the_rules_say_why_and_what_came_second(tmp_path: Path) -> None:
@@ -46,7 +52,7 @@ def test_the_rules_say_why_and_what_came_second(tmp_path: Path) -> None:
     assert targets["decision"].choice == "sft"
     assert str(targets["decision"].runner_up).startswith("pt: ")
     assert "look like questions" in targets["messages.user"].why
-    assert parse(proposal.mapping, where="rules")
+    assert bind(document(proposal.mapping), None, where="rules")
     assert propose(source, draw_sample(source), Request()) == proposal
 
 
@@ -124,4 +130,4 @@ def test_any_rows_get_a_proposal_that_parses(tmp_path: Path, seed: int) -> None:
         except IngotError as error:  # the reader may refuse such a file, and says so
             pytest.skip(str(error))
         if proposal.mapping is not None:
-            assert parse(proposal.mapping, where="rules")
+            assert bind(document(proposal.mapping), None, where="rules")

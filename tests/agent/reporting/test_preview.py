@@ -13,7 +13,7 @@ from ingot.agent.reporting.mapping_words import describe, value_text
 from ingot.agent.reporting.preview import path_reach, preview, record_lines, row_text
 from ingot.agent.state import Check, Order, State
 from ingot.converters import json_yaml
-from ingot.converters.mapping.bind import bind
+from ingot.converters.mapping.bind import bind, read_tree
 from ingot.converters.mapping.check import PathReach
 from ingot.converters.rows import Json
 
@@ -138,7 +138,9 @@ def test_a_record_is_shown_turn_by_turn() -> None:
 
 
 def proposal(mapping: dict[str, Any], mapper: str) -> Proposal:
-    return Proposal(decision="pt", mapping=mapping, confidence=1.0, reason="", mapper=mapper)
+    return Proposal(
+        decision="pt", mapping=read_tree(mapping), confidence=1.0, reason="", mapper=mapper
+    )
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from ingot.agent.context import Readings
 from ingot.agent.judging.trial import shown_report, try_out
 from ingot.agent.privacy import DIFFERS, NOT_SHOWN
 from ingot.agent.state import Order
+from ingot.converters.mapping.bind import read_tree
 
 ROWS = [
     {
@@ -41,7 +42,7 @@ def _shown(folder: Path, document: dict[str, Any], share: str, name: str) -> tup
     lines = "".join(json.dumps(row) + "\n" for row in ROWS)
     file.write_text(CSV if name.endswith("csv") else lines)
     order = Order(source=str(file))
-    trial = try_out(Readings(location=order.source), order, document, where="m", show=6)
+    trial = try_out(Readings(location=order.source), order, read_tree(document), where="m", show=6)
     report = shown_report(order, trial, show=6, share=share)
     told = [report.examples, [str(one) for one in report.problems], report.others]
     rejects = [one.found for one in report.rejects]

@@ -8,6 +8,7 @@ import pytest
 
 from ingot.agent.review.golden_rows import GoldenResult, golden_file, run_golden
 from ingot.converters.errors import MappingError, SourceError
+from ingot.converters.mapping.bind import read_tree
 
 CHAT: dict[str, Any] = {
     "version": 2,
@@ -40,7 +41,7 @@ def run(tmp_path: Path, document: dict[str, Any], *rows: Any) -> GoldenResult:
     file = tmp_path / "m.golden.jsonl"
     lines = [row if isinstance(row, str) else json.dumps(row, ensure_ascii=False) for row in rows]
     file.write_text("\n".join(lines) + "\n")
-    return run_golden(document, file, source_name="wells")
+    return run_golden(read_tree(document), file, source_name="wells")
 
 
 def why(tmp_path: Path, document: dict[str, Any], row: Any) -> str:
@@ -218,7 +219,7 @@ def test_version_1_is_bound_to_the_golden_rows(tmp_path: Path) -> None:
 
 def test_no_file_no_row_and_no_mapping_are_errors(tmp_path: Path) -> None:
     with pytest.raises(SourceError, match="there are no golden rows"):
-        run_golden(CHAT, tmp_path / "m.golden.jsonl", source_name="x")
+        run_golden(read_tree(CHAT), tmp_path / "m.golden.jsonl", source_name="x")
     with pytest.raises(SourceError, match="it holds no golden row"):
         run(tmp_path, CHAT, "")
     with pytest.raises(MappingError):

@@ -15,6 +15,7 @@ from ingot.agent.review.pinning.pin import pin_sample
 from ingot.agent.review.replay import Replay, SampleBasis, choose_sample, replay_mappings
 from ingot.agent.review.revisions import Side, file_side
 from ingot.converters.errors import SourceError
+from ingot.converters.mapping.bind import read_tree
 from ingot.converters.sources import open_source
 from ingot.converters.sources.facts import SourceSpec
 from ingot.converters.sources.sample import draw_sample
@@ -30,9 +31,8 @@ def lines(path: Path, rows: list[Any]) -> str:
 
 
 def run(location: str, old: dict[str, Any] | None, new: dict[str, Any]) -> Replay:
-    return replay_mappings(
-        SampleBasis(kind="source", place="the data", location=location), old, new
-    )
+    stand = SampleBasis(kind="source", place="the data", location=location)
+    return replay_mappings(stand, read_tree(old) if old else None, read_tree(new))
 
 
 def counts(ran: Replay) -> tuple[int, int, int, int, int]:
@@ -184,7 +184,7 @@ def test_the_sample_of_the_new_side_serves_first(pinned: dict[str, bytes], tmp_p
     old = {path.replace("new.", "old."): data for path, data in pinned.items()}
     found = stand(side(old), side(pinned), tmp_path / "1")
     assert (found.kind, found.place, found.source_name) == ("pinned", "new.sample", "raw")
-    ran = replay_mappings(found, TEXT, TEXT)
+    ran = replay_mappings(found, read_tree(TEXT), read_tree(TEXT))
     assert counts(ran) == (20, 20, 0, 0, 0)
     found = stand(side(old), side({}), tmp_path / "2")
     assert (found.kind, found.place) == ("pinned", "old.sample of x")
@@ -200,12 +200,12 @@ def test_a_sample_of_rows_is_read_without_the_source_but_keeps_its_shape(
     stated = {"encoding": "utf-16"}  # the original is not at hand to be read so
     kept = {**TEXT, "source": stated, "provenance": {"shape": {**shape, "facts": stated}}}
     found = stand(side({}), side(pinned), tmp_path / "1")
-    ran = replay_mappings(found, TEXT, kept)
+    ran = replay_mappings(found, read_tree(TEXT), read_tree(kept))
     assert counts(ran) == (20, 20, 0, 0, 0)
     assert ran.drift == ()
     paths = {**shape["paths"], "id": "string"}
     other = {**kept, "provenance": {"shape": {**shape, "facts": stated, "paths": paths}}}
-    [change] = replay_mappings(found, TEXT, other).drift
+    [change] = replay_mappings(found, read_tree(TEXT), read_tree(other)).drift
     assert (change.path, change.what) == ("id", "type")
 
 

@@ -19,6 +19,8 @@ from ingot.agent.review.replay import Replay, SampleBasis, replay_mappings
 from ingot.agent.review.revisions import Extent
 from ingot.agent.review.verdict import LEVELS, Case, Reason, verdict_reasons, worst_level
 from ingot.converters.errors import Problem
+from ingot.converters.mapping.bind import read_tree
+from ingot.converters.mapping.language import Mapping
 from ingot.converters.sources import open_source
 from ingot.converters.sources.facts import SourceSpec
 from ingot.converters.sources.sample import draw_sample
@@ -35,11 +37,17 @@ def raw(tmp_path: Path) -> str:
     return str(place)
 
 
+def read(document: dict[str, Any] | None) -> Mapping | None:
+    return read_tree(document) if document else None
+
+
 def case(old: dict[str, Any] | None, new: dict[str, Any] | None, ran: Replay, **given: Any) -> Case:
     """Two documents in normal form, and what they make of the sample."""
     status = "modified" if old and new else "added" if new else "removed"
-    one = ChangedMapping(path="m.json", status=status, old=old, new=new, **given.pop("touched", {}))
-    found = compare_mappings(normal_form(old), normal_form(new)) if old and new else ()
+    one = ChangedMapping(
+        path="m.json", status=status, old=read(old), new=read(new), **given.pop("touched", {})
+    )
+    found = compare_mappings(normal_form(one.old), normal_form(one.new)) if old and new else ()
     known = {"kind": worst_class(found) if old and new else None, "changes": found, **given}
     return Case(touched=one, replay=ran, **known)
 
@@ -49,7 +57,7 @@ def judged(
 ) -> list[Reason]:
     stand = SampleBasis(kind="source", place="the data", location=raw)
     return verdict_reasons(
-        case(old, new, replay_mappings(stand, old, new), **given), allow_breaking=allow
+        case(old, new, replay_mappings(stand, read(old), read(new)), **given), allow_breaking=allow
     )
 
 
@@ -92,7 +100,7 @@ def test_a_change_of_source_is_not_replayed_on_rows(raw: str, tmp_path: Path) ->
         new = {**TEXT, "source": facts} if facts else TEXT
         found = told(
             verdict_reasons(
-                case(TEXT, new, replay_mappings(stand, TEXT, new)), allow_breaking=False
+                case(TEXT, new, replay_mappings(stand, read(TEXT), read(new))), allow_breaking=False
             )
         )
         assert (("pass", "source_not_replayed") in found) == expected

@@ -17,6 +17,7 @@ from ingot.agent.state import Order
 from ingot.agent.steps.order_schema import TYPED_OPTIONS, check_order
 from ingot.converters.errors import ConversionError
 from ingot.converters.json_yaml import encode
+from ingot.converters.mapping.bind import read_tree
 
 
 @pytest.mark.parametrize(
@@ -100,8 +101,9 @@ def test_no_shell_has_expanded_a_served_order(place: str) -> None:
 
 
 def test_an_object_is_an_order_and_its_mapping_is_used() -> None:
-    given = {"source": "s", "mapping": {"version": 2, "text": "t"}}
-    assert check_order(given) == Order(**given, mapper="file")
+    given: Any = {"source": "s", "mapping": {"version": 2, "text": "t"}}
+    order = Order(source="s", mapping=read_tree(given["mapping"]), mapper="file")
+    assert check_order(given) == order
     order = Order(source="s", out="o", limit=3, language="zh")
     assert check_order(encode(order)) == order
 

@@ -13,7 +13,8 @@ from ingot.agent.proposing.proposal import Proposal, Turn
 from ingot.agent.state import Order, State
 from ingot.agent.steps.course import Run, advance
 from ingot.converters.json_yaml import encode
-from ingot.converters.mapping.bind import parse
+from ingot.converters.mapping.bind import bind, read_tree
+from ingot.converters.mapping.documents.writer import to_document
 
 PAIR = [{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}]
 ROWS = [{"q": f"Question {n}?", "a": f"Answer number {n}.", "keep": n < 5} for n in range(20)]
@@ -31,7 +32,7 @@ def validated(
     advance(run, until="propose")
     proposal = Proposal(
         decision="sft",
-        mapping={"version": 2, **document},
+        mapping=read_tree({"version": 2, **document}),
         confidence=0.9,
         reason="because",
         mapper=mapper,
@@ -44,11 +45,13 @@ def validated(
 def test_the_provenance_tells_the_shape(tmp_path: Path) -> None:
     state = validated(tmp_path, {"messages": PAIR})
     assert state["proposal"]
-    document: Any = state["proposal"].mapping
-    kept = document["provenance"]
+    mapping = state["proposal"].mapping
+    assert mapping
+    assert mapping.provenance
+    kept = mapping.provenance
     assert kept["shape"]["paths"]["q"] == "string"
     assert kept["fingerprint"] == shape_fingerprint(kept["shape"])
-    assert parse(document, where="x") == document
+    assert bind(to_document(mapping), None, where="x") == mapping
     assert review_by_gates(state).decision == "approve"
     assert {one.state for one in gates_of_state(state)} == {"pass"}
 

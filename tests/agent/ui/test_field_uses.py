@@ -14,6 +14,8 @@ from ingot.agent.state import Order
 from ingot.agent.ui.conversation_view import list_uses, view_conversation, view_reply
 from ingot.agent.ui.example_rows import RowFilter, view_rows
 from ingot.agent.ui.field_uses import row_path
+from ingot.converters.mapping.bind import read_tree
+from tests.agent.documents import document
 
 ROWS = range(40)
 FEW = range(12)
@@ -100,7 +102,8 @@ def begin(
     file.write_text("".join(json.dumps(one) + "\n" for one in rows))
     context = Context()
     mapper: Any = "file" if mapping else "rules"
-    order = Order(source=str(file), mapper=mapper, mapping=mapping)
+    tree = read_tree(mapping) if mapping else None
+    order = Order(source=str(file), mapper=mapper, mapping=tree)
     return begin_conversation("c", order, context, lambda _: None), context
 
 
@@ -242,7 +245,7 @@ def test_messages_are_left_out_by_a_value_and_come_back(tmp_path: Path) -> None:
     assert what == "messages"
     assert {value: one["kept"] for value, one in choices.items()} == {"true": True, "false": True}
     talk = say_all(talk, context, choices["false"]["lines"])
-    (message,) = talk.mapping["messages"]
+    (message,) = document(talk.mapping)["messages"]
     assert message["where"] == [{"path": "public", "not_in": [False]}]
     made = view_conversation(talk, context)["examples"][0]["records"][0]
     assert not any("INTERNAL" in span["text"] for line in made for span in line["spans"])
@@ -391,7 +394,7 @@ def test_a_speaker_that_is_left_out_is_shown_as_that(tmp_path: Path) -> None:
         ],
     }
     context = Context()
-    order = Order(source=str(tmp_path / "a.json"), mapper="file", mapping=mapping)
+    order = Order(source=str(tmp_path / "a.json"), mapper="file", mapping=read_tree(mapping))
     view = view_conversation(begin_conversation("c", order, context, lambda _: None), context)
     assert {one["name"]: one["role"] for one in view["roles"]} == {
         "a": "user",
@@ -408,7 +411,7 @@ def test_a_problem_of_speakers_names_their_control(tmp_path: Path) -> None:
     role = {"path": "who", "map": {"a": "user"}}
     mapping = {"version": 2, "messages": [{"each": "turns[*]", "role": role, "content": "text"}]}
     context = Context()
-    order = Order(source=str(tmp_path / "a.json"), mapper="file", mapping=mapping)
+    order = Order(source=str(tmp_path / "a.json"), mapper="file", mapping=read_tree(mapping))
     view = view_conversation(begin_conversation("c", order, context, lambda _: None), context)
     (problem,) = view["problems"]
     assert problem["words"] == "who has 'b' (24) without a role."

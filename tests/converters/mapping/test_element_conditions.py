@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ingot.converters.errors import MappingError
-from ingot.converters.mapping.bind import bind, parse
+from ingot.converters.mapping.bind import bind
 from ingot.converters.mapping.check import CheckReport, check_mapping
 from ingot.converters.mapping.documents.writer import to_document
 from ingot.converters.mapping.path_uses import shared_paths
@@ -150,7 +150,7 @@ def test_one_text_for_both_sides_is_seen() -> None:
 def test_wrong_conditions_are_named(where: Any, pointer: str) -> None:
     message = {"each": "log[*]", "where": where, "role": "user", "content": "text"}
     with pytest.raises(MappingError) as raised:
-        parse(chat(message), where="m.json")
+        bind(chat(message), None, where="m.json")
     assert [one.pointer for one in raised.value.problems] == [pointer]
 
 

@@ -9,10 +9,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from ingot.agent.review.diff.mapping_changes import compare_mappings
-from ingot.agent.review.diff.normal_form import normal_form
 from ingot.agent.review.golden_rows import run_golden
 from ingot.converters.convert.job import ConvertOptions, convert
-from ingot.converters.mapping.bind import bind
+from ingot.converters.mapping.bind import bind, read_tree
 from ingot.converters.mapping.check import check_mapping
 from ingot.converters.mapping.columns.executor import ColumnExecutor, why_not_columnar
 from ingot.converters.mapping.rows.executor import RowExecutor
@@ -21,6 +20,7 @@ from ingot.converters.records import read_records
 from ingot.converters.rows import Batch
 from ingot.converters.sources import open_source
 from ingot.converters.sources.sample import draw_sample
+from tests.agent.review.diff.documents import normal_form
 
 ONE_TALK_A_FILE: dict[str, Any] = {
     "version": 2,
@@ -117,7 +117,7 @@ def test_a_golden_row_names_its_file(tmp_path: Path) -> None:
     row = {"row": {"t": "x"}, "file": "a/b.txt", "records": [{"text": "a/b\nx"}]}
     file = tmp_path / "m.golden.jsonl"
     file.write_text(json.dumps(row))
-    assert run_golden(document, file, source_name="set").failed == ()
+    assert run_golden(read_tree(document), file, source_name="set").failed == ()
 
 
 def test_the_normal_form_keeps_a_quoted_key_apart() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from ingot.converters import rows as row_module
 from ingot.converters.errors import MappingError
-from ingot.converters.mapping.bind import MAX_BYTES, bind, load_mapping, parse
+from ingot.converters.mapping.bind import MAX_BYTES, bind, load_mapping
 from ingot.converters.mapping.rows.executor import UnifiedBatch
 from ingot.converters.paths import Node, PathSyntaxError, compile_path, join_path
 from ingot.converters.rows import limit_looks
@@ -25,7 +25,7 @@ def nested(levels: int, inside: Any = "a") -> Any:
 
 def problems(document: Any) -> list[tuple[str, str]]:
     with pytest.raises(MappingError) as raised:
-        parse(document, where="m.json")
+        bind(document, None, where="m.json")
     with pytest.raises(MappingError) as bound:
         bind(document)
     str(raised.value).encode()

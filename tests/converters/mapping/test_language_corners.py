@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from ingot.converters.errors import MappingError
-from ingot.converters.mapping.bind import bind, parse
+from ingot.converters.mapping.bind import bind
 from ingot.converters.mapping.documents.writer import to_document
 from ingot.converters.mapping.path_uses import path_uses
 from ingot.converters.mapping.rows.executor import UnifiedBatch
@@ -185,4 +185,4 @@ def test_an_alternative_keeps_the_outer_each_or_has_its_own(unify: Unify) -> Non
 def test_only_texts_replace_texts(table: Any) -> None:
     document = {"version": 2, "text": {"path": "t", "replace": table}}
     with pytest.raises(MappingError, match=r"/text/replace.*an object of text to text"):
-        parse(document, where="m.json")
+        bind(document, None, where="m.json")

@@ -12,7 +12,7 @@ import pytest
 
 from ingot.converters.convert.job import ConvertOptions, convert
 from ingot.converters.errors import MappingError
-from ingot.converters.mapping.bind import bind, parse
+from ingot.converters.mapping.bind import bind
 from ingot.converters.mapping.check import CheckReport, check_mapping
 from ingot.converters.mapping.columns.executor import why_not_columnar
 from ingot.converters.mapping.documents.writer import to_document
@@ -166,7 +166,7 @@ def test_a_check_looks_at_every_part() -> None:
 )
 def test_a_wrong_lookup_is_named(value: Any, pointer: str) -> None:
     with pytest.raises(MappingError) as raised:
-        parse({"version": 2, "text": value}, where="m.json")
+        bind({"version": 2, "text": value}, None, where="m.json")
     assert pointer in [one.pointer for one in raised.value.problems]
 
 

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from ingot.converters.errors import MappingError
-from ingot.converters.mapping.bind import bind, parse
+from ingot.converters.mapping.bind import bind
 from ingot.converters.mapping.check import check_mapping
 from ingot.converters.mapping.columns.executor import MappingExecutor, why_not_columnar
 from ingot.converters.mapping.documents.writer import to_document
@@ -102,7 +102,7 @@ def test_columns_are_handed_to_the_row_executor() -> None:
 )
 def test_a_wrong_each_is_named(each: Any, pointer: str) -> None:
     with pytest.raises(MappingError) as raised:
-        parse({**DOCUMENT, "each": each}, where="m.json")
+        bind({**DOCUMENT, "each": each}, None, where="m.json")
     assert [one.pointer for one in raised.value.problems] == [pointer]
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from ingot.converters.errors import MappingError
-from ingot.converters.mapping.bind import bind, parse
+from ingot.converters.mapping.bind import bind
 from ingot.converters.mapping.check import check_mapping
 from ingot.converters.mapping.documents.writer import to_document
 from ingot.converters.mapping.rows.executor import UnifiedBatch
@@ -97,7 +97,7 @@ def test_a_check_names_further_speakers() -> None:
 )
 def test_a_wrong_order_is_named(role: Any, pointer: str) -> None:
     with pytest.raises(MappingError) as raised:
-        parse(chat(entry(role=role)), where="m.json")
+        bind(chat(entry(role=role)), None, where="m.json")
     assert [one.pointer for one in raised.value.problems] == [pointer]
 
 

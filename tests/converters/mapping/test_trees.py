@@ -14,7 +14,7 @@ from ingot.agent.privacy import Redactor
 from ingot.agent.reporting.mapping_words import mapping_branches
 from ingot.converters.convert.job import ConvertOptions, convert
 from ingot.converters.errors import MappingError
-from ingot.converters.mapping.bind import bind, parse
+from ingot.converters.mapping.bind import bind
 from ingot.converters.mapping.check import CheckReport, check_mapping
 from ingot.converters.mapping.columns.executor import why_not_columnar
 from ingot.converters.mapping.documents.writer import to_document
@@ -144,7 +144,7 @@ def test_a_check_names_a_depth_that_is_too_small(tmp_path: Path) -> None:
 )
 def test_a_wrong_tree_is_named(change: dict[str, Any], pointer: str, expected: str) -> None:
     with pytest.raises(MappingError) as raised:
-        parse({"version": 2, "text": {**SECTIONS, **change}}, where="m.json")
+        bind({"version": 2, "text": {**SECTIONS, **change}}, None, where="m.json")
     assert [(one.pointer, one.expected[: len(expected)]) for one in raised.value.problems] == [
         (pointer, expected)
     ]
@@ -152,7 +152,7 @@ def test_a_wrong_tree_is_named(change: dict[str, Any], pointer: str, expected: s
 
 def test_what_is_missing_is_named() -> None:
     with pytest.raises(MappingError) as raised:
-        parse({"version": 2, "text": {"tree": "secs[*]"}}, where="m.json")
+        bind({"version": 2, "text": {"tree": "secs[*]"}}, None, where="m.json")
     assert {one.pointer for one in raised.value.problems} == {
         f"/text/{key}" for key in ("text", "children", "depth")
     }

@@ -14,7 +14,7 @@ from ingot.agent.proposing.columns import (
     values_at,
 )
 from ingot.agent.proposing.names import CLEAR, NAMED, PLAIN, name_strength, speaker_role
-from ingot.agent.proposing.proposal import Evidence, value_forms
+from ingot.agent.proposing.proposal import Evidence
 from ingot.agent.proposing.readings import (
     Draft,
     Talk,
@@ -44,7 +44,16 @@ from ingot.agent.proposing.rules.conversations.turn_contents import (
     repeats_talk,
     with_first_turn,
 )
-from ingot.converters.mapping.language import add_pick
+from ingot.converters.mapping.bind import read_tree
+from ingot.converters.mapping.language import (
+    Message,
+    Role,
+    RoleFromData,
+    Value,
+    add_pick,
+    possible_roles,
+)
+from ingot.converters.mapping.walk import walk
 from ingot.converters.rows import Json, MappingDocument
 
 CLOSED_SHARE = 0.35  # an answer beside turns that all end open is their end
@@ -237,7 +246,7 @@ def _talk_draft(view: View, talk: Talk) -> Draft | None:
         with_answer = _draft_with_ending(view, talk, body, closed)
         if with_answer:
             return with_answer
-    spoken = {v for e in talk.entries for v in _entry_roles(e)}
+    spoken = {role for one in _read_messages(talk) for role in _named_roles(one)}
     if "assistant" not in spoken and not talk.unknown:
         return None
     return Draft(
@@ -254,20 +263,20 @@ def _talk_draft(view: View, talk: Talk) -> Draft | None:
 
 def _uses_tools(talk: Talk) -> bool:
     """Whether a run of an agent is told with its tools: what was expected of it is no turn."""
-    entries = [entry for entry in talk.entries if "each" in entry]
-    roles = {role for entry in entries for role in _entry_roles(entry)}
-    return {"assistant", "tool"} <= roles or any(form.get("as") for form in value_forms(entries))
+    entries = [one for one in _read_messages(talk) if one.each]
+    roles = {role for one in entries for role in _named_roles(one)}
+    return {"assistant", "tool"} <= roles or any(one.as_json for one in walk((*entries,), Value))
 
 
-def _entry_roles(entry: dict[str, Json]) -> list[str]:
-    role = entry["role"]
-    if isinstance(role, str):
-        return [role]
-    if isinstance(role, list):
-        return role
-    if "split" in role:
-        return list(role["split"].values())
-    return [v for v in role.get("map", {"assistant": "assistant"}).values() if v]
+def _read_messages(talk: Talk) -> tuple[Message, ...]:
+    return read_tree({"version": 2, "messages": [*talk.entries]}).outer.messages or ()
+
+
+def _named_roles(message: Message) -> list[Role | None]:
+    """The roles that a message says, the assistant's where the data hold roles as they are."""
+    if isinstance(message.role, RoleFromData) and not message.role.map:
+        return ["assistant"]
+    return [*possible_roles(message.role)]
 
 
 def conversation_drafts(view: View) -> list[Draft]:

@@ -13,6 +13,7 @@ from ingot.agent.proposing.order import Order
 from ingot.agent.proposing.proposal import Evidence, confidence_text, doubts_text
 from ingot.agent.session import run_once
 from ingot.agent.state import State
+from tests.agent.documents import document
 
 
 @pytest.mark.parametrize(
@@ -57,7 +58,7 @@ def test_names_that_say_nothing_are_named_and_markup_is_taken_out(tmp_path: Path
     outcome = proposed(tmp_path / "faq.csv", "sft")["outcome"]
     said = "no name says what is in c2 and c4; 67% of the fields have unfamiliar names"
     assert doubts_text(outcome.evidence) == said
-    assert outcome.mapping["messages"][1]["content"] == {"path": "c4", "text_of": "html"}
+    assert document(outcome.mapping)["messages"][1]["content"] == {"path": "c4", "text_of": "html"}
 
 
 def test_that_there_is_nothing_to_convert_has_its_doubt_too(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from ingot.agent.privacy import Redactor
 from ingot.agent.proposing.columns import View
 from ingot.agent.proposing.llm.data_block import SafeData
 from ingot.agent.proposing.llm.question import (
-    complete_document,
+    complete_mapping,
     correction_message,
     opening_messages,
     prompt_hash,
@@ -22,8 +22,10 @@ from ingot.agent.proposing.llm.question import (
 from ingot.agent.proposing.proposal import Request
 from ingot.converters import json_yaml
 from ingot.converters.errors import Problem
+from ingot.converters.mapping.bind import read_tree
 from ingot.converters.sources import Source, open_source
 from ingot.converters.sources.sample import Sample, draw_sample
+from tests.agent.documents import document
 from tests.conftest import first_more
 
 ROWS = [
@@ -221,18 +223,21 @@ def test_the_hash_tells_sizes_apart() -> None:
 # --- what is completed
 
 
+def completed(stated: dict[str, Any], source: Source, sample: Sample) -> dict[str, Any]:
+    return document(complete_mapping(read_tree(stated), source, sample))
+
+
 def test_paths_into_texts_of_json_have_them_parsed(tmp_path: Path) -> None:
     rows = [{"p": json.dumps({"body": f"Text {n} here."}), "n": n} for n in range(9)]
     source, sample = data(tmp_path / "t.jsonl", rows)
-    document = {"version": 2, "text": "p.body"}
-    made = complete_document(document, source, sample)
+    made = completed({"version": 2, "text": "p.body"}, source, sample)
     assert made == {"version": 2, "text": "p.body", "source": {"json_fields": ["p"]}}
-    assert complete_document({"version": 2, "text": "p"}, source, sample) == {
+    assert completed({"version": 2, "text": "p"}, source, sample) == {
         "version": 2,
         "text": "p",
     }
     grouped = {"version": 2, "group": {"by": ["n"]}, "text": "[*].p.body"}
-    assert complete_document(grouped, source, sample)["source"] == {"json_fields": ["p"]}
+    assert completed(grouped, source, sample)["source"] == {"json_fields": ["p"]}
     assert json_yaml.violations("mapping", made) == []
     assert [facts.path for facts in shown_inventory(source, sample).paths][:3] == [
         "$",
@@ -247,12 +252,12 @@ def test_paths_of_the_inventory_start_at_its_root(tmp_path: Path) -> None:
     file.write_text(json.dumps({"by": "me", "rows": rows}))
     source = open_source(str(file))
     sample = draw_sample(source)
-    made = complete_document({"version": 2, "text": "t"}, source, sample)
+    made = completed({"version": 2, "text": "t"}, source, sample)
     assert made == {"version": 2, "text": "t", "source": {"root": "rows[*]"}}
     for body in ({"each": "rows[*]", "text": "t"}, {"text": "rows[*].t"}, {"text": "nothing"}):
-        assert complete_document({"version": 2, **body}, source, sample) == {"version": 2, **body}
+        assert completed({"version": 2, **body}, source, sample) == {"version": 2, **body}
     said = {"version": 2, "source": {"root": "$"}, "text": "rows[*].t"}
-    assert complete_document(said, source, sample) == said
+    assert completed(said, source, sample) == said
 
 
 def test_tools_go_with_their_conversation(tmp_path: Path) -> None:
@@ -261,7 +266,7 @@ def test_tools_go_with_their_conversation(tmp_path: Path) -> None:
     ]
     source, sample = data(tmp_path / "t.jsonl", rows)
     messages = [{"role": "user", "content": "ask"}, {"role": "assistant", "content": "reply"}]
-    made = complete_document({"version": 2, "messages": messages}, source, sample)
+    made = completed({"version": 2, "messages": messages}, source, sample)
     assert made["tools"] == {"path": "tools", "as": "json"}
     assert json_yaml.violations("mapping", made) == []
-    assert "tools" not in complete_document({"version": 2, "text": "ask"}, source, sample)
+    assert "tools" not in completed({"version": 2, "text": "ask"}, source, sample)

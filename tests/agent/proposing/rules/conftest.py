@@ -10,12 +10,12 @@ import pytest
 
 from ingot.agent.proposing.proposal import Proposal, Request
 from ingot.agent.proposing.rules.mapper import propose
-from ingot.converters.mapping.bind import bind
+from ingot.converters.mapping.bind import bind_tree
 from ingot.converters.mapping.check import sample_batches
 from ingot.converters.mapping.rows.executor import RowExecutor
 from ingot.converters.sources import open_source
-from ingot.converters.sources.facts import SourceSpec
 from ingot.converters.sources.sample import draw_sample
+from tests.agent.documents import document
 
 THINGS = (
     "the old harbour", "a copper kettle", "the night train", "an olive tree", "the city library",
@@ -78,12 +78,12 @@ class Outcome:
     def mapping(self) -> dict[str, Any]:
         """The proposed mapping."""
         assert self.proposal.mapping is not None, self.proposal.reason
-        return self.proposal.mapping
+        return document(self.proposal.mapping)
 
     @property
     def meta(self) -> dict[str, Any]:
         """Its meta section."""
-        meta: dict[str, Any] = self.mapping["meta"]
+        meta: dict[str, Any] = self.mapping.get("meta", {})
         return meta
 
     def turns(self, number: int = 0) -> list[tuple[str, str]]:
@@ -133,9 +133,9 @@ def mapped(tmp_path: Path) -> Mapped:
 def _records(location: str, proposal: Proposal) -> list[dict[str, Any]]:
     if proposal.mapping is None:
         return []
-    source = open_source(location, SourceSpec.from_document(proposal.mapping.get("source")))
+    source = open_source(location, proposal.mapping.source)
     sample = draw_sample(source, rows=10_000)
     assert sample.complete
-    mapping = bind(proposal.mapping, [row.value for row in sample.rows])
+    mapping = bind_tree(proposal.mapping, [row.value for row in sample.rows])
     unifier = RowExecutor(mapping, source_name="made-up")
     return [r for batch in sample_batches(sample, mapping) for r in unifier.batch(batch).records]

@@ -46,7 +46,8 @@ def test_two_texts_that_are_no_turns_are_not_gathered(mapped: Any, pool: Any) ->
         {"x1": f"g{n // 4}", "x2": n % 4, "x3": kinds[n], "x4": f"{pool.thing(n)} number {n} here"}
         for n in range(36)
     ]
-    assert "group" not in (mapped(rows, "sft").proposal.mapping or {})
+    mapping = mapped(rows, "sft").proposal.mapping
+    assert mapping is None or mapping.group is None
 
 
 def test_remarks_between_marked_texts_are_no_turns(mapped: Any, pool: Any) -> None:

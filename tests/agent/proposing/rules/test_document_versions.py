@@ -10,6 +10,7 @@ from ingot.agent.proposing.proposal import Request
 from ingot.agent.proposing.rules.mapper import propose
 from ingot.converters.sources import open_source
 from ingot.converters.sources.sample import draw_sample
+from tests.agent.documents import document
 
 PLACES = [
     "harbour",
@@ -48,8 +49,7 @@ def prose(n: int, part: int = 0) -> str:
 def mapping_of(folder: Path) -> tuple[dict[str, Any], float]:
     source = open_source(str(folder))
     proposal = propose(source, draw_sample(source), Request(mode="pt"))
-    assert proposal.mapping is not None
-    return dict(proposal.mapping), proposal.confidence
+    return document(proposal.mapping), proposal.confidence
 
 
 @pytest.mark.parametrize("marked", ["{}", "**{}**"])

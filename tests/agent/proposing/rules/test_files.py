@@ -9,11 +9,12 @@ import pytest
 
 from ingot.agent.proposing.proposal import Request
 from ingot.agent.proposing.rules.mapper import propose
-from ingot.converters.mapping.bind import bind
+from ingot.converters.mapping.bind import bind_tree
 from ingot.converters.mapping.check import check_mapping
 from ingot.converters.sources import open_source
 from ingot.converters.sources.facts import SourceSpec
 from ingot.converters.sources.sample import draw_sample
+from tests.agent.documents import document
 
 ZH = (
     "请问怎样才能学会游泳？",
@@ -51,11 +52,10 @@ def turns(folder: Path) -> tuple[Any, list[tuple[str, str]]]:
     source = open_source(str(folder))
     proposal = propose(source, draw_sample(source), Request(mode="sft"))
     assert proposal.mapping is not None, proposal.reason
-    facts = source.guessed.to_document() | proposal.mapping.get("source", {})
-    opened = source.with_spec(SourceSpec.from_document(facts))
+    opened = source.with_spec(source.guessed.with_facts(proposal.mapping.source))
     sample = draw_sample(opened)
     report = check_mapping(
-        bind(proposal.mapping, [r.value for r in sample.rows]), sample, source_name="x"
+        bind_tree(proposal.mapping, [r.value for r in sample.rows]), sample, source_name="x"
     )
     return proposal, [
         tuple(m["content"] for m in record["messages"]) for _, record in report.examples
@@ -135,7 +135,8 @@ def test_files_that_hold_a_table_each_are_read_by_their_rows(
         document = {"data": rows} if form == "under a key" else keyed
         (tmp_path / f"part{number}.json").write_text(json.dumps(document))
     proposal, examples = turns(tmp_path)
-    assert proposal.mapping["source"] == {"root": "data[*]" if form == "under a key" else "*"}
+    assert proposal.mapping is not None
+    assert proposal.mapping.source.root == ("data[*]" if form == "under a key" else "*")
     assert examples[0][0].startswith(FR[0])
     assert all(len(one) == 2 for one in examples)
 
@@ -149,7 +150,7 @@ def test_files_that_hold_a_conversation_each_are_read_as_one(tmp_path: Path) -> 
         document = {"id": f"c{number}", "messages": messages}
         (tmp_path / f"talk{number}.json").write_text(json.dumps(document))
     proposal, examples = turns(tmp_path)
-    assert "source" not in proposal.mapping
+    assert proposal.mapping.source == SourceSpec()
     assert all(len(one) == 12 for one in examples)
 
 
@@ -161,7 +162,7 @@ def test_drafts_are_left_out_by_the_front_matter_of_documents(tmp_path: Path) ->
     source = open_source(str(tmp_path))
     proposal = propose(source, draw_sample(source), Request(mode="pt"))
     assert proposal.mapping
-    assert proposal.mapping["where"] == [{"path": "front_matter.draft", "not_in": [True]}]
+    assert document(proposal.mapping)["where"] == [{"path": "front_matter.draft", "not_in": [True]}]
 
 
 @pytest.mark.parametrize(
@@ -188,4 +189,4 @@ def test_questions_that_are_not_published_are_left_out(
     proposal = propose(source, draw_sample(source), Request(mode="sft"))
     assert proposal.mapping
     (gone,) = set(values) - {kept}
-    assert proposal.mapping["where"] == [{"path": name, "not_in": [gone]}]
+    assert document(proposal.mapping)["where"] == [{"path": name, "not_in": [gone]}]

@@ -10,6 +10,7 @@ from ingot.agent.proposing.proposal import Request
 from ingot.agent.proposing.rules.mapper import propose
 from ingot.converters.sources import open_source
 from ingot.converters.sources.sample import draw_sample
+from tests.agent.documents import document
 
 
 def _turns(pool: Any, n: int, count: int = 4) -> list[str]:
@@ -71,7 +72,8 @@ def test_lines_of_a_document_are_no_turns(mapped: Any, pool: Any) -> None:
         for n in range(8)
         for k, text in enumerate(_turns(pool, n))
     ]
-    assert "group" not in (mapped(rows, "sft").proposal.mapping or {})
+    mapping = mapped(rows, "sft").proposal.mapping
+    assert mapping is None or mapping.group is None
 
 
 def _replies(pool: Any, turns: int, parent: Any) -> list[dict[str, Any]]:
@@ -93,7 +95,8 @@ def test_replies_are_put_behind_what_they_answer(mapped: Any, pool: Any) -> None
 
 def test_replies_that_branch_are_no_conversation(mapped: Any, pool: Any) -> None:
     rows = _replies(pool, 5, lambda n, k: f"m{n}0" if k else None)
-    assert "group" not in (mapped(rows, "sft").proposal.mapping or {})
+    mapping = mapped(rows, "sft").proposal.mapping
+    assert mapping is None or mapping.group is None
 
 
 def test_rows_that_hold_both_sides_are_gathered_by_their_dialogue(mapped: Any, pool: Any) -> None:
@@ -131,7 +134,7 @@ def test_a_file_is_a_conversation_where_it_lists_messages(
     source = open_source(str(tmp_path))
     proposal = propose(source, draw_sample(source), Request(mode="sft"))
     assert proposal.mapping is not None
-    assert proposal.mapping["source"]["root"] == "$"
+    assert document(proposal.mapping)["source"]["root"] == "$"
 
 
 def test_files_that_list_records_stay_lists_of_records(tmp_path: Path, pool: Any) -> None:
@@ -142,7 +145,7 @@ def test_files_that_list_records_stay_lists_of_records(tmp_path: Path, pool: Any
     source = open_source(str(tmp_path))
     proposal = propose(source, draw_sample(source), Request(mode="sft"))
     assert proposal.mapping is not None
-    assert proposal.mapping.get("source", {}).get("root") != "$"
+    assert document(proposal.mapping).get("source", {}).get("root") != "$"
 
 
 def test_what_all_rows_of_a_talk_say_of_the_system_is_said_once(mapped: Any, pool: Any) -> None:

@@ -15,9 +15,10 @@ from ingot.agent.proposing.rules import known_layouts as known
 from ingot.agent.proposing.rules.mapper import propose
 from ingot.cli.app import app
 from ingot.converters import json_yaml
-from ingot.converters.mapping.bind import parse
+from ingot.converters.mapping.bind import bind
 from ingot.converters.sources import open_source
 from ingot.converters.sources.sample import draw_sample
+from tests.agent.documents import document
 from tests.agent.proposing.rules.conftest import Mapped, _records
 from tests.conftest import SURE
 
@@ -58,7 +59,7 @@ def test_a_layout_is_a_valid_file_with_a_valid_mapping(file):
     document = json.loads(file.read_text("utf-8"))
     assert json_yaml.violations("known", document) == []
     assert file.name == f"{document['name']}.json"
-    assert parse({"version": 2, **document["mapping"]}, where=file.name)
+    assert bind({"version": 2, **document["mapping"]}, None, where=file.name)
 
 
 @pytest.mark.parametrize("name", SETS)
@@ -117,7 +118,9 @@ def test_parts_that_no_row_has_are_left_out_and_told(tmp_path):
     found = proposal_of(tmp_path / "raw")
     assert layout_of(found) == "claude"
     assert found.mapping is not None
-    assert found.mapping["messages"][0]["content"] == [{"any_of": ["content[*].text", "text"]}]
+    assert document(found.mapping)["messages"][0]["content"] == {
+        "any_of": ["content[*].text", "text"]
+    }
     assert any("attachments[*].extracted_content" in one.why for one in found.evidence)
 
 

@@ -85,7 +85,10 @@ def test_texts_and_messages_of_lists_are_taken_too(mapped: Mapped, pool: Pool) -
         for n in range(12)
     ]
     made = mapped([{"messages": one} for one in turns], "sft")
-    assert made.mapping["messages"][0]["content"] == {"path": "content", "text_of": "html"}
+    assert made.mapping["messages"][0]["content"] == {
+        "path": "content",
+        "text_of": "html",
+    }
     assert made.turns(3) == [("user", pool.question(3)), ("assistant", pool.answer(3))]
 
 

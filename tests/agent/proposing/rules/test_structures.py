@@ -10,6 +10,7 @@ from ingot.agent.proposing.proposal import Request
 from ingot.agent.proposing.rules.mapper import propose, propose_with_doubts
 from ingot.converters.sources import open_source
 from ingot.converters.sources.sample import draw_sample
+from tests.agent.documents import document
 
 SIDES = ("user", "assistant", "user", "assistant")
 
@@ -242,7 +243,7 @@ def test_two_files_of_one_keyed_object_each(tmp_path: Path, pool: Any) -> None:
         (tmp_path / f"part{part}.json").write_text(json.dumps(keyed))
     source = open_source(str(tmp_path))
     proposal, _ = propose_with_doubts(source, draw_sample(source), Request(mode="sft"))
-    assert (proposal.mapping or {})["source"] == {"root": "*"}
+    assert document(proposal.mapping)["source"] == {"root": "*"}
 
 
 def test_objects_keyed_by_office_and_number(tmp_path: Path, pool: Any) -> None:
@@ -256,7 +257,7 @@ def test_objects_keyed_by_office_and_number(tmp_path: Path, pool: Any) -> None:
     (tmp_path / "d.json").write_text(json.dumps(offices))
     source = open_source(str(tmp_path))
     proposal, _ = propose_with_doubts(source, draw_sample(source), Request(mode="pt"))
-    assert (proposal.mapping or {})["source"]["root"] == "*.*"
+    assert document(proposal.mapping)["source"]["root"] == "*.*"
 
 
 def test_many_pairs_of_a_file_are_records_of_their_own(mapped: Any, pool: Any) -> None:

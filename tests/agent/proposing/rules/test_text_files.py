@@ -9,7 +9,9 @@ import pytest
 from ingot.agent.proposing.proposal import Proposal, Request
 from ingot.agent.proposing.rules.mapper import propose
 from ingot.converters.sources import open_source
+from ingot.converters.sources.facts import SourceSpec
 from ingot.converters.sources.sample import draw_sample
+from tests.agent.documents import document
 
 Proposed = Callable[[dict[str, str]], Proposal]
 
@@ -30,7 +32,7 @@ def proposed(tmp_path: Path) -> Proposed:
 
 def _is_whole(proposal: Proposal) -> bool:
     assert proposal.mapping is not None
-    return bool(proposal.mapping.get("source", {}).get("root") == "$")
+    return bool(document(proposal.mapping).get("source", {}).get("root") == "$")
 
 
 def test_short_files_with_names_of_their_own_are_texts(proposed: Proposed, pool: Any) -> None:
@@ -42,7 +44,7 @@ def test_short_files_with_names_of_their_own_are_texts(proposed: Proposed, pool:
     proposal = proposed(files)
     assert _is_whole(proposal)
     assert proposal.mapping is not None
-    assert proposal.mapping["meta"]["original_id"] == "~"
+    assert document(proposal.mapping)["meta"]["original_id"] == "~"
 
 
 def test_lines_of_splits_are_texts(proposed: Proposed, pool: Any) -> None:
@@ -108,7 +110,7 @@ def test_books_in_paragraphs_are_whole_texts(
     assert _is_whole(proposal)
     assert proposal.confidence >= 0.6
     assert proposal.mapping is not None
-    assert proposal.mapping["meta"]["original_id"] == "~"
+    assert document(proposal.mapping)["meta"]["original_id"] == "~"
 
 
 @pytest.mark.parametrize(
@@ -132,7 +134,7 @@ def test_what_may_be_books_is_for_a_person(
     }
     proposal = proposed(files)
     assert proposal.mapping is not None
-    assert proposal.mapping["source"] == {"format": "text", "root": "[*]"}
+    assert document(proposal.mapping)["source"] == {"format": "text", "root": "[*]"}
     assert proposal.confidence < 0.6
     assert "each file is one work" in proposal.evidence[0].why
 
@@ -154,7 +156,7 @@ def test_documents_on_lines_with_blank_ones_between_are_read_by_lines(
     )
     assert not _is_whole(proposal)
     assert proposal.mapping is not None
-    assert "source" not in proposal.mapping
+    assert proposal.mapping.source == SourceSpec()
     assert proposal.confidence > 0.6
 
 

@@ -10,7 +10,7 @@ from ingot.agent.judging.policy import review_by_gates
 from ingot.agent.proposing.order import Order
 from ingot.agent.session import run_once
 from ingot.agent.state import State
-from ingot.converters.mapping.bind import bind
+from tests.agent.documents import document
 
 
 def told(files: dict[str, str], folder: Path, **order: Any) -> State:
@@ -39,8 +39,9 @@ def test_a_call_below_a_header_is_cut_at_its_times(head: str, tmp_path: Path, po
     proposal = state["proposal"]
     assert proposal is not None
     assert proposal.decision == "sft"
-    [message] = bind(proposal.mapping or {}).outer.messages or ()
-    split = (proposal.mapping or {})["messages"][0]["role"]["split"]
+    assert proposal.mapping
+    [message] = proposal.mapping.outer.messages or ()
+    split = document(proposal.mapping)["messages"][0]["role"]["split"]
     assert split["\n["] is None
     assert split[f"\n{head} "] is None
     assert {role for role in split.values() if role} == {"user", "assistant"}

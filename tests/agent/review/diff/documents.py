@@ -8,11 +8,20 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from ingot.converters.mapping.bind import bind
+from ingot.agent.review.diff import normal_form as forms
+from ingot.converters.mapping.bind import bind, read_tree
+from ingot.converters.mapping.language import Mapping
 from ingot.converters.mapping.rows.executor import RowExecutor
 from ingot.converters.paths import Node
 
 Document = dict[str, Any]
+
+
+def normal_form(document: Document, values: Any = ()) -> Mapping:
+    """Return the normal form of a document's mapping."""
+    return forms.normal_form(read_tree(document), values)
+
+
 PATHS = ("a", "$.a", "b", "['b']", "w", "o[*]", "t[*].v", "$['t'][*].v", "o[0]", "v", "f", "^.a")
 ROLE_PATHS = ("f", "b")
 KEYS = ("x", "y", "z", "*", "1")

@@ -8,10 +8,10 @@ import pytest
 
 from ingot.agent.review.diff.change_rules import CLASSES, RULES, worst_class
 from ingot.agent.review.diff.mapping_changes import compare_mappings
-from ingot.agent.review.diff.normal_form import normal_form
 from ingot.converters.mapping.documents.parser import Parser
 from ingot.converters.mapping.documents.writer import to_document
 from ingot.converters.mapping.language import Mapping
+from tests.agent.review.diff.documents import normal_form
 
 Document = dict[str, Any]
 USER = {"role": "user", "content": "q"}

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from ingot.agent.review.diff.change_rules import worst_class
 from ingot.agent.review.diff.mapping_changes import compare_mappings
-from ingot.agent.review.diff.normal_form import normal_form
 from ingot.converters.errors import MappingError
 from ingot.converters.mapping.documents.writer import to_document
 from ingot.converters.sources.storage.listing import matches_globs
+from tests.agent.review.diff.documents import normal_form
 
 
 def _beside(name: str) -> Any:

@@ -9,12 +9,12 @@ import pytest
 from ingot.agent.reporting.mapping_words import value_text
 from ingot.agent.review.diff.change_rules import RULES
 from ingot.agent.review.diff.mapping_changes import compare_mappings
-from ingot.agent.review.diff.normal_form import normal_form
 from ingot.converters import json_yaml
 from ingot.converters.mapping.bind import bind
 from ingot.converters.mapping.language import MODIFIERS
 from ingot.converters.rows import Json
 from ingot.converters.sources.facts import SourceSpec
+from tests.agent.review.diff.documents import normal_form
 
 ROOT = Path(__file__).parents[4]
 MOST_MODULES = 6  # of the product that spell the key of one modifier

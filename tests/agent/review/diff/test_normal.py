@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from ingot.agent.review.diff.mapping_changes import compare_mappings
-from ingot.agent.review.diff.normal_form import normal_form as normal_tree
 from ingot.converters.errors import MappingError
 from ingot.converters.mapping.bind import bind
 from ingot.converters.mapping.documents.writer import to_document
 from ingot.converters.mapping.rows.executor import RowExecutor
 from ingot.converters.rows import Batch
+from tests.agent.review.diff.documents import normal_form as normal_tree
 
 V1 = {
     "messages": [

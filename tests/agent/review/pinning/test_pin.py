@@ -12,6 +12,7 @@ import tarfile
 import zipfile
 from collections import Counter
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
@@ -23,7 +24,6 @@ import pytest
 import zstandard
 
 from ingot.agent.context import Context
-from ingot.agent.judging.trial import state_guesses
 from ingot.agent.privacy import redact
 from ingot.agent.review.pinning.pin import pin_sample
 from ingot.agent.review.pinning.pinned_sample import find_pinned, pinned_folder
@@ -31,8 +31,9 @@ from ingot.agent.review.pinning.sample_redaction import SampleRedactor, named_va
 from ingot.agent.session import run_once
 from ingot.agent.state import Order
 from ingot.converters.errors import OutputError, SourceError
-from ingot.converters.mapping.bind import bind, stated_source
+from ingot.converters.mapping.bind import NO_MAPPING, read_tree
 from ingot.converters.mapping.check import sample_batches
+from ingot.converters.mapping.language import Layout, Mapping
 from ingot.converters.mapping.rows.executor import RowExecutor
 from ingot.converters.sources import Source, SourceSpec, open_source
 from ingot.converters.sources.facts import FileFacts, SourceFile
@@ -68,8 +69,8 @@ def reopened(folder: Path, spec: SourceSpec = PLAIN) -> tuple[Source, Sample]:
     """The sample as a mapping reads it that states these facts."""
     found = find_pinned(folder)
     assert found is not None
-    fitting = found.fit_mapping({"source": spec.to_document()}).get("source")
-    source = open_source(found.location, SourceSpec.from_document(fitting))
+    fitting = found.fit_mapping(Mapping(outer=Layout(), source=spec))
+    source = open_source(found.location, fitting.source)
     return source, draw_sample(source)
 
 
@@ -91,9 +92,8 @@ def every_byte(folder: Path) -> bytes:
 
 
 def made_of(
-    document: dict[str, Any], source: Source, sample: Sample, name: str
+    mapping: Mapping, source: Source, sample: Sample, name: str
 ) -> tuple[list[Any], Counter[str]]:
-    mapping = bind(document, values(sample))
     unifier = RowExecutor(mapping, source_name=name)
     records: list[Any] = []
     reasons: Counter[str] = Counter()
@@ -105,7 +105,7 @@ def made_of(
 
 
 @cache
-def proposed(raw: Path) -> dict[str, Any] | None:
+def proposed(raw: Path) -> Mapping | None:
     """What the rules make of a data set."""
     state = run_once(Order(source=str(raw), mapper="rules", dry_run=True), Context())
     proposal = state.get("proposal")
@@ -118,20 +118,20 @@ def proposed(raw: Path) -> dict[str, Any] | None:
 def test_a_mapping_makes_the_same_of_the_pinned_sample(
     raw: Path, share: str, tmp_path: Path
 ) -> None:
-    document = proposed(raw)
-    spec = stated_source(document, where="m") if document else SourceSpec()
+    mapping = proposed(raw) or NO_MAPPING
+    spec = mapping.source
     source, sample, folder = pinned_from(
-        raw, tmp_path, spec, share=share, keep=named_values(document)
+        raw, tmp_path, spec, share=share, keep=named_values(mapping)
     )
     again, sampled = reopened(folder, spec)
     assert about(folder)["differs"] == []
     if share == "raw":
         assert values(sampled) == values(sample)
     assert not sampled.bad
-    if document:
-        document = state_guesses(document, source)
-        old = made_of(document, source, sample, source.name)
-        new = made_of(document, again, sampled, about(folder)["source_name"])
+    if mapping.draft is None:
+        mapping = replace(mapping, source=source.guessed.with_facts(mapping.source))
+        old = made_of(mapping, source, sample, source.name)
+        new = made_of(mapping, again, sampled, about(folder)["source_name"])
         unreadable = Counter(one.bad.reason for one in sample.bad)
         assert (len(new[0]), new[1]) == (len(old[0]), old[1] - unreadable)
         if values(sampled) == values(sample) and not sample.bad:  # which has a row number too
@@ -609,7 +609,7 @@ def test_a_value_that_the_mapping_names_survives_unless_it_is_a_secret(tmp_path:
     rows = [{"q": "x", "secret": word} for word in ("human", "bard", "x@host.example", "other")]
     (tmp_path / "a.jsonl").write_bytes(as_jsonl(rows))
     role = {"path": "secret", "map": {"bard": "assistant", "x@host.example": "user"}}
-    keep = named_values({"messages": [{"role": role, "content": "q"}]})
+    keep = named_values(read_tree({"version": 2, "messages": [{"role": role, "content": "q"}]}))
     folder = pinned_from(tmp_path / "a.jsonl", tmp_path, keep=keep)[2]
     left = [row["secret"] for row in values(reopened(folder)[1])]
     assert left == ["human", "bard", "[secret]", "[secret b]"]
@@ -816,9 +816,8 @@ def test_rows_of_a_format_that_is_not_written_are_pinned_as_json_lines(
     assert "secret-host" not in (folder / "data" / "a.toy.jsonl").read_text()
     facts = json.loads((folder / "sample.json").read_text())
     assert (facts["lines"], facts["differs"]) == (True, [])
-    document = {"version": 2, "source": {"format": "toy", "json_fields": ["x"]}, "text": "text"}
-    fits = {"version": 2, "source": {"json_fields": ["x"]}, "text": "text"}
-    assert pinned.fit_mapping(document) == fits
+    mapping = Mapping(outer=Layout(), source=SourceSpec(format="toy", json_fields=("x",)))
+    assert pinned.fit_mapping(mapping).source == SourceSpec(json_fields=("x",))
 
 
 def test_a_note_of_a_folder_of_documents_is_read_from_its_sample(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from ingot.converters.errors import MappingError, Problem
-from ingot.converters.mapping.bind import bind, parse
+from ingot.converters.mapping.bind import bind, bind_tree, read_tree
 from ingot.converters.mapping.documents.writer import to_document
 from ingot.converters.mapping.rows.executor import UnifiedBatch
 
@@ -411,7 +411,7 @@ def test_a_meta_column_that_is_blank_on_a_row_takes_the_default(unify: Unify) ->
 )
 def test_structure_is_checked(document: Any, pointer: str) -> None:
     with pytest.raises(MappingError) as raised:
-        parse(document, where="m.json")
+        bind(document, None, where="m.json")
     assert [problem.pointer for problem in raised.value.problems] == [pointer]
     assert raised.value.exit_code == 2
 
@@ -445,7 +445,7 @@ def test_a_file_is_checked_without_data_and_given_as_it_stands() -> None:
         "meta": {"source": "Dr. No's notes", "language": "lang"},
     }
     with pytest.raises(MappingError) as raised:
-        parse(
+        bind(
             {**document, "meta": {"source": "a..b", "language": "x[", "original_id": "i["}},
             where="m",
         )
@@ -455,7 +455,7 @@ def test_a_file_is_checked_without_data_and_given_as_it_stands() -> None:
         "/meta/original_id",
     ]
     document["meta"] = {"source": "wikipedia's", "language": "lang"}
-    assert parse(document, where="m.json") == document
+    assert to_document(read_tree(document)) == document
     rows = [{"instruction": "Answer.", "a": str(i), "lang": "en"} for i in range(30)]
-    mapping = bind(parse(document, where="m.json"), rows)
+    mapping = bind_tree(read_tree(document), rows)
     assert [m.role for m in mapping.outer.messages or ()] == ["system", "assistant"]

@@ -2,6 +2,7 @@
 
 import copy
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,10 +11,12 @@ from hypothesis import strategies as st
 
 from ingot.converters.errors import MappingError
 from ingot.converters.json_yaml import violations
-from ingot.converters.mapping.bind import bind, load_mapping
+from ingot.converters.mapping.bind import bind, bind_tree, load_mapping, read_changed, read_tree
 from ingot.converters.mapping.documents.parser import Parser
 from ingot.converters.mapping.documents.version1 import Version1
 from ingot.converters.mapping.documents.writer import to_document
+from ingot.converters.mapping.language import Value
+from ingot.converters.paths import compile_path
 
 LOOKUP = {"lookup": "u[*]", "key": "id", "of": "@file", "take": "n"}
 GOOD: list[dict[str, Any]] = [
@@ -204,7 +207,7 @@ def test_a_file_that_is_no_mapping(tmp_path: Any) -> None:
         load_mapping(tmp_path / "missing.json")
     good = tmp_path / "good.json"
     good.write_text("\ufeff" + json.dumps({"text": "a"}), encoding="utf-8")
-    assert load_mapping(good) == {"text": "a"}
+    assert load_mapping(good).draft == {"text": "a"}
 
 
 @pytest.mark.parametrize(
@@ -247,3 +250,43 @@ def test_alternatives_that_map_nothing_are_saved_as_such() -> None:
     mapping = bind({"version": 2, "any_of": [{"text": None}, {"messages": None}]})
     assert mapping.kind == "irrelevant"
     assert bind(to_document(mapping)).kind == "irrelevant"
+
+
+WRONG = {
+    "provenance": {"by": "me"},
+    "text": "a[",
+    "version": 2,
+    "meta": {"nonsense": 1, "source": "s"},
+}
+
+
+@pytest.mark.parametrize("document", [WRONG, {"text": "a"}, {"version": 2}, [1], {}])
+def test_a_document_that_no_tree_holds_is_written_as_it_was(document: Any) -> None:
+    mapping = read_tree(document)
+    assert to_document(mapping) == document
+    assert mapping != read_tree({"version": 2, "text": "a"})
+
+
+def test_a_document_that_a_tree_holds_is_written_shortest() -> None:
+    mapping = read_tree({"meta": {}, "version": 2, "text": ["a"]})
+    assert (mapping.draft, to_document(mapping)) == (None, {"version": 2, "text": "a"})
+
+
+def test_what_is_wrong_stays_until_it_is_mended() -> None:
+    mapping = read_tree(WRONG)
+    outer = replace(mapping.outer, each=(compile_path("rows[*]"),))
+    made = read_changed(mapping, replace(mapping, outer=outer))
+    assert made.draft == {**WRONG, "each": "rows[*]"}
+    text = Value(kind="path", path=compile_path("a"))
+    mended = read_changed(made, replace(made, outer=replace(made.outer, text=text)))
+    assert mended.draft == {**WRONG, "each": "rows[*]", "text": "a"}
+
+
+def test_a_mapping_is_bound_to_rows_where_its_document_says_what_they_mean() -> None:
+    rows = [{"a": "x", "name": "n"}]
+    older = read_tree({"text": "a", "meta": {"source": "name"}})
+    assert bind_tree(older, rows).outer.meta["source"].kind == "path"
+    newer = read_tree({"version": 2, "text": "a"})
+    assert bind_tree(newer, rows) is newer
+    with pytest.raises(MappingError):
+        bind_tree(read_tree(WRONG))

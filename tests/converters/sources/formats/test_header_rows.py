@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ingot.converters.errors import MappingError, SourceError
-from ingot.converters.mapping.bind import parse
+from ingot.converters.mapping.bind import bind
 from ingot.converters.sources import Source, SourceSpec, open_source
 from tests.converters.sources.containers.workbook_files import (
     HEADER,
@@ -155,7 +155,7 @@ def test_stated_rows(tmp_path):
 def test_header_rows_of_a_mapping_are_checked(rows):
     document = {"version": 2, "source": {"header_rows": rows}, "text": "question"}
     with pytest.raises(MappingError, match="/source/header_rows"):
-        parse(document, where="m.json")
+        bind(document, None, where="m.json")
 
 
 def names(source: Source) -> list[str]:

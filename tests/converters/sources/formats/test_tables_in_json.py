@@ -6,17 +6,18 @@ from typing import Any
 
 import pytest
 
-from ingot.agent.proposing.llm.question import complete_document, opening_messages, shown_inventory
+from ingot.agent.proposing.llm.question import complete_mapping, opening_messages, shown_inventory
 from ingot.agent.proposing.proposal import Request
 from ingot.agent.proposing.rules.mapper import propose
 from ingot.agent.review.diff.mapping_changes import compare_mappings
 from ingot.agent.review.pinning.pin import pin_sample
 from ingot.agent.review.pinning.pinned_sample import find_pinned
 from ingot.converters.errors import MappingError, SourceError
-from ingot.converters.mapping.bind import bind, parse
+from ingot.converters.mapping.bind import bind, read_tree
 from ingot.converters.sources import Source, SourceSpec, open_source
 from ingot.converters.sources.formats.json_documents import fold_table, guess_orient, unfold_table
 from ingot.converters.sources.sample import draw_sample
+from tests.agent.documents import document
 
 AS_FOUND = SourceSpec()
 ROWS: list[dict[str, Any]] = [
@@ -68,17 +69,15 @@ def test_an_orient_is_guessed_and_stated_by_the_mapping(orient: str, tmp_path: P
     source = open_source(write(tmp_path, TABLES[orient]))
     assert (source.roots[0].orient, source.roots[0].rows) == (orient, 3)
     sample = draw_sample(source)
-    document = propose(source, sample, Request(mode="pt")).mapping
-    assert document is not None
-    assert document["source"] == {"orient": orient}
-    assert document["text"] == "正文"
+    proposed = document(propose(source, sample, Request(mode="pt")).mapping)
+    assert proposed["source"] == {"orient": orient}
+    assert proposed["text"] == "正文"
     question = opening_messages(source, sample, Request())[1]["content"]
     assert f"the file is a table (orient {orient}), its rows are below" in question
     shown = [facts.path for facts in shown_inventory(source, sample).paths]
     assert set(shown) == {"$", *ROWS[0]}
-    assert complete_document({"version": 2, "text": "正文"}, source, sample)["source"] == {
-        "orient": orient
-    }
+    completed = complete_mapping(read_tree({"version": 2, "text": "正文"}), source, sample)
+    assert completed.source == SourceSpec(orient=orient)
 
 
 TEXTS = {"q": ["Why?", "How?"], "a": ["So.", "Thus."]}
@@ -191,6 +190,6 @@ def test_the_mapping_states_the_orient() -> None:
     document = {"version": 2, "source": {"orient": "list"}, "text": "t"}
     assert bind(document).source == SourceSpec(orient="list")
     with pytest.raises(MappingError, match="one of split, list, index, columns"):
-        parse({**document, "source": {"orient": "records"}}, where="m.json")
+        bind({**document, "source": {"orient": "records"}}, None, where="m.json")
     (change,) = compare_mappings(bind({"version": 2, "text": "t"}), bind(document))
     assert (change.rule, change.kind, change.new) == ("source_orient", "breaking", "list")
