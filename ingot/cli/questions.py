@@ -47,17 +47,12 @@ def complete_order(
             raise
         problem_text = f"no mapping, but {order.source} is one: name the mapping before the data"
         raise MappingError(str(mapping), (Problem("", "unreadable", "", problem_text),)) from error
-    given_options = order.spec  # by the options alone
-    if given_options.to_document():
+    options = order.spec  # what they alone state
+    if names := options.to_document():
         if given.draft is not None:  # of version 1: no `source` says where records come from
-            problem = Problem(
-                "/version",
-                "version",
-                f"2, with --{' and --'.join(given_options.to_document())}",
-                "1",
-            )
+            problem = Problem("/version", "version", f"2, with --{' and --'.join(names)}", "1")
             raise MappingError(str(mapping), (problem,))
-        given = read_changed(given, replace(given, source=given.source.with_facts(given_options)))
+        given = read_changed(given, replace(given, source=given.source.with_facts(options)))
     return replace(order, mapper="file", mapping=given, mapping_file=str(mapping))
 
 
