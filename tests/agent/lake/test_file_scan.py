@@ -2,14 +2,12 @@
 
 import io
 import json
-import os
 import zipfile
 from pathlib import Path
 
 import pytest
 
-from ingot.agent.lake.file_scan import _seen_from_json, _seen_json, list_files
-from ingot.agent.lake.lake_order import LakeOrder
+from ingot.agent.lake.file_scan import _seen_from_json, _seen_json
 from ingot.converters.lake.survey import SeenFile
 from ingot.converters.sources.facts import SourceFile, input_entry
 from ingot.converters.sources.source import inspect_entry
@@ -44,25 +42,3 @@ def test_what_comes_back_from_the_stored_scan_is_what_was_found(tmp_path: Path, 
     for file in again.looked.files:
         assert isinstance(file, SourceFile)
         assert len(input_entry(file)["sha256"]) == 64
-
-
-def test_a_link_that_leads_nowhere_is_a_lost_file_and_a_pipe_is_none(tmp_path: Path) -> None:
-    root, out = tmp_path / "lake", tmp_path / "out"
-    root.mkdir()
-    (root / "a.jsonl").write_text("{}\n")
-    for name in ("b.jsonl", "README.md", "folder"):
-        (root / name).symlink_to(root / "nowhere")
-    os.mkfifo(root / "c.jsonl")
-    links = {one.name: one.dangling for one in list_location(str(root), whole=False).unreadable}
-    assert links == {"README.md": True, "b.jsonl": True, "c.jsonl": False, "folder": True}
-    order = LakeOrder(root=str(root), out=out, mappings=out / "mappings", mapper="rules", yes=True)
-    listing = list_files(order)
-    assert [entry.name for entry in listing.entries] == ["a.jsonl"]
-    assert [(one.entry.name, one.fault) for one in listing.lost] == [
-        ("b.jsonl", "a link that leads nowhere")
-    ]
-    assert [(one.name, one.why) for one in listing.left_out] == [
-        ("README.md", "a link that leads nowhere"),
-        ("c.jsonl", "neither a file nor a folder"),
-        ("folder", "a link that leads nowhere"),
-    ]
