@@ -52,23 +52,27 @@ _DATA_IN_NOTES = re.compile(
     rf"(?=.*\.(jsonl?|ndjson|jsonlines|csv|tsv|parquet|arrow)(\.(gz|gzip|zst|zstd|bz2|xz))?$){_NOTES}",
     re.IGNORECASE,
 )
-_FORM_TEXTS = {
-    "pdf": "a PDF document",
-    "office": "an Office document",
-    "epub": "an EPUB book",
-    "rtf": "an RTF document",
-    kinds.HTML: "an HTML page",
-    "numpy": "a NumPy array",
-    "hdf5": "an HDF5 file",
-}
-UNREAD = {form: NoData.unread(text, form=form) for form, text in _FORM_TEXTS.items()}
-_FORM_ENDINGS = {
-    "pdf": "pdf",
-    "office": "doc docx ppt pptx odt odp rtf",
-    kinds.HTML: "html htm xhtml",
+# Formats that are not read and have advice.
+UNREAD = {
+    form: NoData.unread(text, form=form)
+    for form, text in (
+        ("pdf", "a PDF document"),
+        ("office", "an Office document"),
+        ("epub", "an EPUB book"),
+        ("rtf", "an RTF document"),
+        (kinds.HTML, "an HTML page"),
+        ("numpy", "a NumPy array"),
+        ("hdf5", "an HDF5 file"),
+    )
 }
 _UNREAD_ENDINGS = {
-    ending: UNREAD[form] for form, endings in _FORM_ENDINGS.items() for ending in endings.split()
+    ending: UNREAD[form]
+    for form, endings in (
+        ("pdf", "pdf"),
+        ("office", "doc docx ppt pptx odt odp rtf"),
+        (kinds.HTML, "html htm xhtml"),
+    )
+    for ending in endings.split()
 }
 BINARY = NoData("binary data", "binary")
 DAMAGED_HINT = "fetch or copy them again, or move them away"

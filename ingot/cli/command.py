@@ -3,7 +3,6 @@
 import functools
 import inspect
 import shlex
-import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import MISSING, dataclass
@@ -27,7 +26,14 @@ import typer
 import typer.main
 from typer.core import TyperCommand, TyperGroup
 
-from ingot.cli.console import marked_names, note_line, print_error, replace_names, use_flags
+from ingot.cli.console import (
+    error_parts,
+    marked_names,
+    note_line,
+    print_error,
+    replace_names,
+    use_flags,
+)
 from ingot.converters.errors import ConversionError, ExitCode, IngotError, OutputError, PartDone
 from ingot.converters.settings import (
     DeclaredSetting,
@@ -160,7 +166,7 @@ class Command(TyperCommand):
             with _usage_errors(ctx):
                 return super().invoke(ctx)
         except IngotError as error:
-            print_error(*_error_parts(error))
+            print_error(*error_parts(error))
             raise typer.Exit(error.exit_code) from error
         except KeyboardInterrupt as error:
             from ingot.converters.progress import TerminatedError
@@ -227,22 +233,6 @@ def _origin_of_value(context: Any, setting: str) -> str:  # noqa: ANN401
     origin = getattr(context.command, "origins", {}).get(setting)
     source = context.get_parameter_source(setting)
     return f", set in {origin}" if origin and getattr(source, "name", "") == "DEFAULT_MAP" else ""
-
-
-def _error_parts(error: IngotError) -> tuple[str, list[str]]:
-    """Return the error, and below it what can be done where that takes several lines.
-
-    Quoted data is redacted; of the place stays what the user typed.
-    """
-    from ingot.agent.privacy import redact
-
-    hint_lines = getattr(error, "hint", "").split("\n")
-    is_long = len(hint_lines) > 1
-    text = getattr(error, "summary", "") if is_long else str(error)
-    location = getattr(error, "where", "")  # of a URL `print_error` hides what is secret
-    words = [location] if "://" in location else sys.argv[1:]
-    start = max((len(word) for word in words if location.startswith(word)), default=0)
-    return text[:start] + redact(text[start:]), [*map(redact, hint_lines)] if is_long else []
 
 
 Function = Callable[..., None]

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from ingot.cli.job_watch import JobWatch
+    from ingot.converters.errors import IngotError
     from ingot.converters.progress import Progress, Watch
 
 _PIPE_WIDTH = 160
@@ -111,6 +112,22 @@ def print_error(text: str, ways: Iterable[str] = ()) -> None:
         LogStream(stream, "error").write({**head, "error": "\n".join(safe_lines)})
     if not _log_streams:
         sys.stderr.write("".join(f"{line}\n" for line in safe_lines))
+
+
+def error_parts(error: "IngotError") -> tuple[str, list[str]]:
+    """Return the error, and below it what can be done where that takes several lines.
+
+    Quoted data is redacted; of the place stays what the user typed.
+    """
+    from ingot.agent.privacy import redact
+
+    hint_lines = getattr(error, "hint", "").split("\n")
+    is_long = len(hint_lines) > 1
+    text = getattr(error, "summary", "") if is_long else str(error)
+    location = getattr(error, "where", "")  # of a URL `print_error` hides what is secret
+    words = [location] if "://" in location else sys.argv[1:]
+    start = max((len(word) for word in words if location.startswith(word)), default=0)
+    return text[:start] + redact(text[start:]), [*map(redact, hint_lines)] if is_long else []
 
 
 def is_interactive() -> bool:
