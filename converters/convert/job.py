@@ -304,7 +304,7 @@ class _Conversion:
             # Parts of a job, and nodes, hash what their shards are cut of.
             elsewhere = self.options.runner == "ray" or shard is not None
             with plan.hash_cut_files(() if elsewhere else planned) as hashes:
-                shards = self._convert(planned, own_numbers, runner, hashes=elsewhere)
+                shards = [*self._convert(planned, own_numbers, runner, hashes=elsewhere)]
                 if len(shards) < len(own_numbers):  # the job is to end, or the limit is reached
                     raise_if_stopping()
                 if part:
@@ -370,7 +370,7 @@ class _Conversion:
         runner: Runner | None,
         *,
         hashes: bool,
-    ) -> list[ShardDocument]:
+    ) -> Iterator[ShardDocument]:
         limit, tally = self.options.limit, ProgressTally(self.watch, rejects=0)
         tally.begin("convert", len(own_numbers))  # inputs and destination are open
         former: dict[str, FormerShard] = {}
@@ -393,13 +393,10 @@ class _Conversion:
             work_here=lambda task: convert_shard(task, tally.show_shard),
             runner=runner if limit is None else None,
         )
-        shards = []
         for shard in done:
-            shards.append(shard)
-            rows, records = shard["rows"], shard["records"]
-            # A shard may have no row.
-            tally.add(rows["read"], records.get("written", 0), rows["rejected"], done=1)
-        return shards
+            written = shard["records"].get("written", 0)  # a shard may have no row
+            tally.add(shard["rows"]["read"], written, shard["rows"]["rejected"], done=1)
+            yield shard
 
     def _task(
         self,
