@@ -19,7 +19,7 @@ from ingot.agent.chat.typed_values import (
     with_known_values,
 )
 from ingot.agent.context import Context
-from ingot.agent.judging.problem_words import shown_problems, typed_name
+from ingot.agent.judging.problem_words import typed_name
 from ingot.agent.judging.trial import Trial, try_out
 from ingot.agent.privacy import EMPTY_TEXT, Redactor, Safe, SafeProblem, SafeValue
 from ingot.agent.proposing.columns import values_at
@@ -45,9 +45,10 @@ from ingot.agent.review.replay import (
 from ingot.agent.session import checked_state
 from ingot.agent.state import Order, Review, State
 from ingot.agent.steps.course import Run, advance, end
+from ingot.agent.steps.propose import shown_problems
 from ingot.converters.errors import MappingError, Problem, SourceError
 from ingot.converters.mapping.bind import NO_MAPPING, read_changed
-from ingot.converters.mapping.documents.writer import part_document, value_document
+from ingot.converters.mapping.documents.writer import part_document
 from ingot.converters.mapping.language import Mapping, RoleFromData, Value
 from ingot.converters.mapping.lookup import Lookup
 from ingot.converters.paths import Node, compile_path
@@ -202,8 +203,7 @@ def _read_otherwise(state: State, changed: Mapping, context: Context) -> State:
 def _with_own_id(mapping: Mapping, sample: Sample) -> Mapping:
     """Return the mapping with the id of the rows of another root in place of their number."""
     outer = mapping.outer
-    own = outer.meta.get("original_id")
-    if own is None or value_document(own) != "~" or outer.each:
+    if outer.meta.get("original_id") != Value(kind="path", path=compile_path("~")) or outer.each:
         return mapping
     taken = frozenset(value_strings(part_document(outer.text)))
     found, _ = find_meta(plain_reading(sample, {}, 1.0, "").view, taken)
@@ -227,8 +227,8 @@ def _follow_language(
     language = _literal_value(found.get("language"))
     if language == stated:
         return proposal, changed
-    kept = {key: value for key, value in changed.outer.meta.items() if key != "language"}
-    meta = kept | ({"language": language} if language else {})
+    own = {"language": language} if language else {}
+    meta = {key: one for key, one in changed.outer.meta.items() if key != "language"} | own
     changed = read_changed(changed, replace(changed, outer=replace(changed.outer, meta=meta)))
     # None: what is detected later, when the other texts are chosen too, is stated again.
     return replace(proposal, detected={"language": None, **found}), changed

@@ -17,7 +17,6 @@ from ingot.agent.chat.edits import KINDS, Edit
 from ingot.agent.chat.suggestions import suggest_commands
 from ingot.agent.context import Context, list_fields
 from ingot.agent.judging.policy import failed_gates
-from ingot.agent.judging.problem_words import shown_problems
 from ingot.agent.judging.trial import shown_report, try_out
 from ingot.agent.model import client
 from ingot.agent.model.budget import Spent, Usage, estimate_cost
@@ -39,6 +38,7 @@ from ingot.agent.proposing.llm.reply import (
 )
 from ingot.agent.proposing.proposal import MOST_ANSWERS
 from ingot.agent.state import State
+from ingot.agent.steps.propose import shown_problems
 from ingot.converters import json_yaml
 from ingot.converters.errors import BudgetReached, MappingError, ModelError, Problem
 from ingot.converters.rows import Json

@@ -5,10 +5,10 @@ Every door shows the same words. Whoever writes the document finds its pointer b
 
 import json
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from ingot.agent.privacy import Redactor, SafeProblem
+from ingot.agent.privacy import SafeProblem
 from ingot.agent.proposing.names import speaker_role
 from ingot.converters.errors import Problem
 from ingot.converters.mapping.language import (
@@ -64,13 +64,6 @@ _REASONS = {
     "unmapped_value": "a value that the mapping does not name",
 }
 _OUTCOMES = ("no_records", "coverage")  # of all other problems together
-
-
-def shown_problems(
-    problems: Iterable[Problem], mapping: Mapping, redactor: Redactor
-) -> tuple[SafeProblem, ...]:
-    """Return problems of a mapping in words, as they may be shown."""
-    return tuple(redactor.problem(explain_problem(one, mapping)) for one in problems)
 
 
 def explain_problem(problem: Problem, mapping: Mapping) -> Problem:

@@ -6,7 +6,7 @@ run on the sample like any other, and where it does not fit, the general rules d
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, cached_property
 from importlib.resources import files
 
 import orjson
@@ -23,7 +23,7 @@ from ingot.converters.mapping.language import Mapping
 from ingot.converters.mapping.rows.conditions import same_json
 from ingot.converters.mapping.rows.values import row_nodes
 from ingot.converters.paths import Node
-from ingot.converters.rows import Json
+from ingot.converters.rows import Json, MappingDocument
 from ingot.converters.sources import Source, SourceSpec
 from ingot.converters.sources.profile import pick_evenly
 from ingot.converters.sources.sample import Sample, draw_sample
@@ -55,7 +55,12 @@ class KnownLayout:
     beside: tuple[str, ...] = ()
     ask: str = ""
     count: dict[str, str] = field(default_factory=dict)
-    mapping: Mapping
+    mapping: MappingDocument
+
+    @cached_property
+    def tree(self) -> Mapping:
+        """Return its mapping, which is read where rows look like it."""
+        return read_tree({"version": 2, **self.mapping})
 
     def fits(self, rows: Sequence[Json]) -> bool:
         """Return whether most rows have all that is required and none has what is forbidden."""
@@ -70,10 +75,7 @@ def known_layouts() -> tuple[KnownLayout, ...]:
     """Return all layouts by name."""
     folder = files("ingot.schemas").joinpath("known").iterdir()
     texts = [file.read_bytes() for file in folder if file.name.endswith(".json")]
-    stated = (
-        {**one, "mapping": {"version": 2, **one["mapping"]}} for one in map(orjson.loads, texts)
-    )
-    layouts = (decode(KnownLayout, one) for one in stated)
+    layouts = (decode(KnownLayout, orjson.loads(text)) for text in texts)
     return tuple(sorted(layouts, key=lambda layout: layout.name))
 
 
@@ -93,8 +95,8 @@ def propose_known(
     hits = [
         (layout, read)
         for layout in known_layouts()
-        if request.mode in ("auto", layout.mapping.kind)
-        and (read := _recognize(layout, source, sample))
+        if (read := _recognize(layout, source, sample))
+        and request.mode in ("auto", layout.tree.kind)
     ]
     # Not those that another one requires all of, and more.
     wants = {layout.name: set(map(str, layout.required)) for layout, _ in hits}
@@ -114,12 +116,12 @@ def propose_known(
 
 def _recognize(layout: KnownLayout, source: Source, sample: Sample) -> tuple[Source, Sample] | None:
     """The source and the sample as the layout reads them, None if the rows are others."""
-    facts = layout.mapping.source
     names = [*(file.name for file in source.files), *(file.name for file in source.left_out)]
     base_names = {name.rpartition("/")[2] for name in names}
     are_beside = bool(layout.beside) and base_names >= set(layout.beside)
     if not (are_beside or layout.fits([row.value for row in sample.rows])):
         return None
+    facts = layout.tree.source
     if facts == SourceSpec():
         return source, sample
     try:
@@ -136,11 +138,12 @@ def _propose_layout(
 ) -> Proposal | str:
     """The proposal, or why the mapping does not fit the sample."""
     rows = [row.value for row in sample.rows]
-    name = request.source_name or "sample"
-    facts = source.guessed.with_facts(layout.mapping.source)
+    facts = source.guessed.with_facts(layout.tree.source)
     try:
-        mapping, gone = drop_absent_parts(replace(layout.mapping, source=facts), sample)
-        report = check_mapping(mapping, sample, source_name=name, show=len(rows))
+        mapping, gone = drop_absent_parts(replace(layout.tree, source=facts), sample)
+        report = check_mapping(
+            mapping, sample, source_name=request.source_name or "sample", show=len(rows)
+        )
     except MappingError as error:
         return str(error)
     if report.problems or not report.records:
@@ -153,7 +156,7 @@ def _propose_layout(
     confidence = ASKING_CONFIDENCE if layout.ask else CONFIDENCE
     why = f"known layout {layout.name}: {layout.title}, {layout.docs}"
     evidence = [
-        Evidence(target="decision", choice=layout.mapping.kind, why=why, confidence=confidence)
+        Evidence(target="decision", choice=layout.tree.kind, why=why, confidence=confidence)
     ]
     evidence += [Evidence(target="doubt", choice="layout", why=layout.ask)] if layout.ask else []
     if gone:
@@ -161,7 +164,7 @@ def _propose_layout(
         evidence.append(Evidence(target="layout", choice=layout.name, why=why))
     evidence += _counted(layout, rows)
     return Proposal(
-        decision=layout.mapping.kind,
+        decision=layout.tree.kind,
         mapping=mapping,
         confidence=confidence,
         reason=f"This is a known layout: {layout.title} ({layout.name}).",
