@@ -1,14 +1,14 @@
 """The `ingot` command: all subcommands by name. A command's module is imported when it is named."""
 
 import sys
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from ingot import __version__
 from ingot.cli.command import HELP, Later, command_group
-from ingot.converters.imports import LateFunction
 
 
 def _announce_compiling() -> None:
@@ -16,6 +16,12 @@ def _announce_compiling() -> None:
     from ingot.converters.kernels import compile as kernels
 
     kernels.announce_compiling(lambda text: sys.stderr.isatty() and sys.stderr.write(f"{text}\n"))
+
+
+def _places_to_ask() -> Mapping[str, Any]:
+    from ingot.cli.questions import places_to_ask
+
+    return places_to_ask()
 
 
 CTR = {
@@ -62,7 +68,7 @@ COMMANDS: dict[str, Later | typer.Typer] = {
     "run": Later(
         "commands.run:run",
         "Propose a mapping from a sample, check it, ask for approval, and convert.",
-        ask=LateFunction("ingot.cli.questions:places_to_ask"),
+        ask=_places_to_ask,
     ),
     "map": Later("commands.run:map_data", "Propose a mapping for review; nothing is converted."),
     "check": Later(
