@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final, Generic, TypedDict, TypeVar
+from typing import Any, Final, Generic, TypedDict, TypeVar, cast
 
 from ingot.converters.errors import IngotError
 from ingot.converters.recsys.training import batch_order
@@ -163,8 +163,7 @@ class TrainingLoader(Generic[BatchT]):
 
     def _finish(self, batch: Any) -> BatchT:  # noqa: ANN401
         """Complete a batch that arrives, in the caller's process."""
-        complete: BatchT = batch
-        return complete
+        return cast("BatchT", batch)
 
     @property
     def epoch(self) -> int:
@@ -199,6 +198,7 @@ class TrainingLoader(Generic[BatchT]):
     ) -> Iterator[BatchT]:
         for batch in batches:
             if isinstance(batch, WorkerFailure):
+                del batches  # else the error keeps the workers, and each takes 5 s to end
                 raise batch.error
             progress.delivered += 1
             yield self._finish(batch)

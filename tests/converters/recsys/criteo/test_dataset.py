@@ -379,6 +379,7 @@ def test_files_that_change_while_they_are_read(
     if not shuffle_rows:
         next(batches)
     damage(tmp_path / f"day_1_{kind}.npy")
+    del batches  # the error below would keep its workers
     with pytest.raises(SourceError, match=f"day_1_{kind}.npy: {said}"):
         list(data)
 
