@@ -20,7 +20,7 @@ from ingot.agent.chat.typed_values import (
 )
 from ingot.agent.context import Context
 from ingot.agent.judging.problem_words import typed_name
-from ingot.agent.judging.trial import Trial, try_out
+from ingot.agent.judging.trial import Trial, shown_problems, try_out
 from ingot.agent.privacy import EMPTY_TEXT, Redactor, Safe, SafeProblem, SafeValue
 from ingot.agent.proposing.columns import values_at
 from ingot.agent.proposing.llm.question import add_file_facts
@@ -45,7 +45,6 @@ from ingot.agent.review.replay import (
 from ingot.agent.session import checked_state
 from ingot.agent.state import Order, Review, State
 from ingot.agent.steps.course import Run, advance, end
-from ingot.agent.steps.propose import shown_problems
 from ingot.converters.errors import MappingError, Problem, SourceError
 from ingot.converters.mapping.bind import NO_MAPPING, read_changed
 from ingot.converters.mapping.documents.writer import part_document

@@ -17,7 +17,7 @@ from ingot.agent.chat.edits import KINDS, Edit
 from ingot.agent.chat.suggestions import suggest_commands
 from ingot.agent.context import Context, list_fields
 from ingot.agent.judging.policy import failed_gates
-from ingot.agent.judging.trial import shown_report, try_out
+from ingot.agent.judging.trial import shown_problems, shown_report, try_out
 from ingot.agent.model import client
 from ingot.agent.model.budget import Spent, Usage, estimate_cost
 from ingot.agent.model.client import OnText
@@ -38,7 +38,6 @@ from ingot.agent.proposing.llm.reply import (
 )
 from ingot.agent.proposing.proposal import MOST_ANSWERS
 from ingot.agent.state import State
-from ingot.agent.steps.propose import shown_problems
 from ingot.converters import json_yaml
 from ingot.converters.errors import BudgetReached, MappingError, ModelError, Problem
 from ingot.converters.rows import Json

@@ -3,11 +3,12 @@
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 
 from ingot.agent.context import OpenedSource, Readings
-from ingot.agent.privacy import DIFFERS, NOT_SHOWN, Redactor
+from ingot.agent.judging.problem_words import explain_problem
+from ingot.agent.privacy import DIFFERS, NOT_SHOWN, Redactor, SafeProblem
 from ingot.agent.state import Check, Order
 from ingot.converters.errors import Problem
 from ingot.converters.mapping.bind import NO_MAPPING, bind_tree
@@ -100,6 +101,13 @@ def shown_report(
         others=shown.others,
         problems=tuple(_shown_problem(one, known) for one in real.problems),
     )
+
+
+def shown_problems(
+    problems: Iterable[Problem], mapping: Mapping, redactor: Redactor
+) -> tuple[SafeProblem, ...]:
+    """Return problems of a mapping in words, as they may be shown."""
+    return tuple(redactor.problem(explain_problem(one, mapping)) for one in problems)
 
 
 def _outcome(report: CheckReport) -> Json:

@@ -11,12 +11,17 @@ from dataclasses import asdict, replace
 from ingot.agent.context import Context, list_fields
 from ingot.agent.judging import drift, model_gates
 from ingot.agent.judging.policy import DOUBTED_CONFIDENCE, closed_attempt
-from ingot.agent.judging.problem_words import explain_problem
 from ingot.agent.judging.source_gates import html_gates, list_gates, summarize_source
 from ingot.agent.judging.text_coverage import ROWS, find_signals
-from ingot.agent.judging.trial import Trial, report_facts, shown_report, try_out
+from ingot.agent.judging.trial import (
+    Trial,
+    report_facts,
+    shown_problems,
+    shown_report,
+    try_out,
+)
 from ingot.agent.model.budget import Spent, Usage
-from ingot.agent.privacy import Redactor, SafeProblem, redact
+from ingot.agent.privacy import Redactor, redact
 from ingot.agent.proposing.cards import card_evidence
 from ingot.agent.proposing.fingerprint import shape_fingerprint, source_shape
 from ingot.agent.proposing.proposal import (
@@ -245,13 +250,6 @@ def _tell_reasons(source: Source, found: Source) -> Source:
 
 def _failed_check(problems: Iterable[Problem], mapping: Mapping, redactor: Redactor) -> State:
     return {"check": None, "problems": shown_problems(problems, mapping, redactor)}
-
-
-def shown_problems(
-    problems: Iterable[Problem], mapping: Mapping, redactor: Redactor
-) -> tuple[SafeProblem, ...]:
-    """Return problems of a mapping in words, as they may be shown."""
-    return tuple(redactor.problem(explain_problem(one, mapping)) for one in problems)
 
 
 def _unreadable_problem(mapping: Mapping, got: str) -> Problem:
