@@ -71,11 +71,11 @@ class ProgressTally:
         """Rows of the stage so far."""
         return self._progress.rows
 
-    def begin(self, stage: str, shards: int, done: int = 0) -> None:
-        """Show a stage and how many of its shards are done; the present one keeps its rows."""
+    def begin(self, stage: str, shards: int) -> None:
+        """Show that a stage of so many shards begins; one that begins anew keeps its rows."""
         with self._lock:
             before = self._progress if stage == self._progress.stage else self._none
-            self._progress = replace(before, stage=stage, shards_done=done, shards=shards)
+            self._progress = replace(before, stage=stage, shards_done=0, shards=shards)
             self._watch(self._progress)
 
     def add(

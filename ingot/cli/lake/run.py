@@ -202,15 +202,25 @@ def _show_progress(*, quiet: bool = False) -> Iterator["Callable[[LakeProgress],
 
     The watch of the job hears it all, also if `quiet`.
     """
-    from ingot.converters.progress import ProgressTally
+    from ingot.converters.progress import Progress
 
-    tally = ProgressTally(tell_job, rejects=0)
+    totals: Counter[str] = Counter()  # of all stages
 
     def listen(progress: "LakeProgress") -> None:
-        tally.begin(progress.stage, progress.whole, progress.done)
         if progress.facts is not None:
             rows, records = Counter(progress.facts.rows), Counter(progress.facts.records)
-            tally.add(rows["read"], records["written"], rows["rejected"] + records["rejected"])
+            totals.update(rows=rows["read"], records=records["written"])
+            totals.update(rejects=rows["rejected"] + records["rejected"])
+        tell_job(
+            Progress(
+                stage=progress.stage,
+                shards_done=progress.done,
+                shards=progress.whole,
+                rows=totals["rows"],
+                records=totals["records"],
+                rejects=totals["rejects"],
+            )
+        )
         if move:
             move(progress.stage, progress.done, progress.whole, _bar_text(progress))
         elif not quiet and (line := _progress_line(progress)):
