@@ -22,7 +22,7 @@ from ingot.agent.context import RUNS_FILE, Context, state_home
 from ingot.agent.model.sqlite_file import DATABASE_ERRORS, database_error, open_database
 from ingot.agent.reporting.proposal_folder import check_unedited
 from ingot.agent.state import Order, Review, State
-from ingot.agent.steps.course import END, Run, advance, answer, end
+from ingot.agent.steps.course import END, Run, advance, answer, approve, end
 from ingot.converters.errors import (
     ConversionError,
     MappingError,
@@ -79,9 +79,11 @@ def convert_mapping(
     """
     run = try_mapping(order, context)
     check_serves(run.state)
-    review = Review(decision="dry_run" if order.dry_run else "approve")
-    run.state = {**run.state, "review": review, "approved": approved or {}}
-    run.step = "report" if order.dry_run else "convert"
+    run.state = {**run.state, "approved": approved or {}}
+    if order.dry_run:
+        run.state = {**run.state, "review": Review(decision="dry_run")}
+        return end(run)
+    approve(run)
     advance(run)
     return end(run) if run.step != END else run.state
 

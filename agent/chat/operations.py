@@ -43,8 +43,8 @@ from ingot.agent.review.replay import (
     match_trials,
 )
 from ingot.agent.session import checked_state
-from ingot.agent.state import Order, Review, State
-from ingot.agent.steps.course import Run, advance, end
+from ingot.agent.state import Order, State
+from ingot.agent.steps.course import Run, advance, approve, end
 from ingot.converters.errors import MappingError, Problem, SourceError
 from ingot.converters.mapping.bind import NO_MAPPING, read_changed
 from ingot.converters.mapping.documents.writer import part_document
@@ -284,12 +284,11 @@ def recheck_conversation(conversation: Conversation, context: Context) -> Conver
 def convert_conversation(conversation: Conversation, context: Context) -> State:
     """Convert the approved mapping into the order's `out`, and return the state."""
     order = replace(conversation.order, dry_run=False, yes=False)
-    review = Review(decision="approve", why=Safe("approved in conversation"))
-    state: State = {**conversation.state, "order": order, "review": review, "seen": True}
+    state: State = {**conversation.state, "order": order, "seen": True}
     if halted := state.get("halted"):
         state = {**state, "approved": halted.counts}
-    state = {**state, "usage": conversation.usage}
-    run = Run(state=state, context=context, step="convert")
+    run = Run(state={**state, "usage": conversation.usage}, context=context)
+    approve(run, Safe("approved in conversation"))
     advance(run, until="report")
     return end(run)
 

@@ -42,8 +42,8 @@ from ingot.agent.review.git_repository import ReviewOptions
 from ingot.agent.review.mapping_review import review_files
 from ingot.agent.review.revisions import mapping_files
 from ingot.agent.session import run_once, try_mapping
-from ingot.agent.state import Review, State
-from ingot.agent.steps.course import Run, advance
+from ingot.agent.state import State
+from ingot.agent.steps.course import Run, advance, approve
 from ingot.converters.errors import ConversionError, MappingError
 from ingot.converters.json_yaml import encode
 from ingot.converters.mapping.documents.writer import to_document
@@ -191,9 +191,9 @@ class MappingTools:
             reasons = [*([] if own else [_FOREIGN]), *_refusal_reasons(state)]
         if reasons:
             return self._refuse(state, reasons, context)
-        approved = Review(decision="approve", why=Safe("all gates passed"))
-        state = {**state, "review": approved}
-        state = advance(Run(state=state, context=context, step="convert"), until="report")
+        run = Run(state=state, context=context)
+        approve(run, Safe("all gates passed"))
+        state = advance(run, until="report")
         if halted := state.get("halted"):
             return self._refuse(state, [halted.why], context)
         written = encode(state["result"])

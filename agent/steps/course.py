@@ -13,7 +13,8 @@ from typing import Final, Literal
 
 from ingot.agent.context import Context
 from ingot.agent.judging import policy
-from ingot.agent.state import Question, Reply, State
+from ingot.agent.privacy import EMPTY_TEXT, Safe
+from ingot.agent.state import Question, Reply, Review, State
 from ingot.agent.steps.convert import convert, report
 from ingot.agent.steps.discover import begin, discover, sample
 from ingot.agent.steps.propose import look, propose, repair, validate
@@ -170,6 +171,12 @@ def answer(run: Run, reply: Reply) -> State:
     """Take a person's answer to what the run asks, and advance it."""
     run.apply(COURSE[run.step].answer(run.state, reply))
     return advance(run)
+
+
+def approve(run: Run, why: Safe = EMPTY_TEXT) -> None:
+    """Have a run stand before its conversion, as one who may approve it has decided."""
+    run.state = {**run.state, "review": Review(decision="approve", why=why)}
+    run.step = "convert"
 
 
 def end(run: Run) -> State:

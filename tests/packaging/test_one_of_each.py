@@ -54,6 +54,11 @@ ONCE = {
         {"agent/steps/course.py"},
         "from ingot.agent.steps.propose import validate",
     ),
+    "approval of a run": Once(
+        r'Review\(decision="approve"',
+        {"agent/steps/course.py", "agent/judging/policy.py"},  # who decides it is the policy
+        'Review(decision="approve")',
+    ),
     "LangGraph": Once(
         r"\b(from|import) langgraph(\.|\s)",
         {"agent/served/graph.py"},
