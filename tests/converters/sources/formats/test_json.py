@@ -35,6 +35,7 @@ from ingot.converters.sources.formats.row_chunks import (
 )
 from ingot.converters.sources.formats.text import read_utf8_blocks
 from ingot.converters.sources.sample import draw_sample
+from tests.agent.documents import document
 from tests.conftest import SURE
 
 AS_FOUND = SourceSpec()
@@ -546,8 +547,7 @@ def test_rules_propose_json_inside_json(tmp_path: Path) -> None:
         for n, (q, a) in enumerate(said * 10)
     ]
     source = open_source(write(tmp_path, "log.jsonl", "\n".join(map(json.dumps, rows))))
-    mapping = propose(source, draw_sample(source), Request(mode="sft")).mapping
-    assert mapping is not None
+    mapping = document(propose(source, draw_sample(source), Request(mode="sft")).mapping)
     assert mapping["source"] == {"json_fields": ["event", "event.body"]}
     assert [one["content"] for one in mapping["messages"]] == [
         "event.body.question",
