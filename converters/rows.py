@@ -15,6 +15,8 @@ from ingot.converters.errors import MappingError, Problem, count_text
 Json: TypeAlias = Any
 # A mapping as its file holds it, of either version: `schemas/mapping.schema.json` says what.
 MappingDocument: TypeAlias = dict[str, Any]
+# Who made a mapping and what was seen then: its `provenance`, which anybody may have written.
+Provenance: TypeAlias = dict[str, Json]
 # A text that may leave the machine or be kept beside results: `ingot.agent.privacy` makes it of raw
 # text. Elsewhere `Safe(...)` stands only in functions that take nothing raw; a test looks at them.
 Safe = NewType("Safe", str)

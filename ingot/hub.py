@@ -23,7 +23,7 @@ from ingot.converters.json_yaml import dump_yaml, load_json
 from ingot.converters.records import read_batches
 from ingot.converters.records.readers import record_files
 from ingot.converters.records.schema import KINDS, RecordKind
-from ingot.converters.rows import Json, MappingDocument
+from ingot.converters.rows import Json
 from ingot.results import result_folder
 
 if TYPE_CHECKING:
@@ -121,7 +121,7 @@ def dataset_card(result: Result | str | os.PathLike[str], *, license: str | None
     folder, kind = result_folder(result)
     manifest = load_json(folder / "manifest.json", own=True)
     suffix = record_files(folder / _RECORDS)[0].suffix
-    head: MappingDocument = {
+    head: dict[str, Json] = {
         "license": license,
         "language": _languages(folder),
         "size_categories": [_size(manifest["records"]["written"])],
@@ -147,7 +147,7 @@ def _size(records: int) -> str:
     return _SIZES[max(0, steps)] if steps < len(_SIZES) else "n>100M"
 
 
-def _feature(field: pa.Field) -> MappingDocument:
+def _feature(field: pa.Field) -> dict[str, Json]:
     """A column as `dataset_info` of a card states it."""
     kind = field.type
     if pa.types.is_struct(kind):

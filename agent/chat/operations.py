@@ -51,7 +51,7 @@ from ingot.converters.mapping.documents.writer import part_document
 from ingot.converters.mapping.language import Mapping, RoleFromData, Value
 from ingot.converters.mapping.lookup import Lookup
 from ingot.converters.paths import Node, compile_path
-from ingot.converters.rows import MappingDocument
+from ingot.converters.rows import Provenance
 from ingot.converters.sources import Source, SourceSpec
 from ingot.converters.sources.sample import Sample
 
@@ -148,7 +148,7 @@ def change_mapping(
     edits: Sequence[Edit],
     context: Context,
     *,
-    provenance: MappingDocument | None = None,
+    provenance: Provenance | None = None,
 ) -> State:
     """Apply edits and check them on the sample; `problems` of the state say what is wrong."""
     proposal, turn, order = state.get("proposal"), state["turn"], state["order"]

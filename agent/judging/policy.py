@@ -34,7 +34,7 @@ from ingot.agent.state import Check, Gate, Review, State, UnreadFiles
 from ingot.converters.convert.options import read_counts
 from ingot.converters.errors import count_text
 from ingot.converters.output.figures import format_share, format_whole_percent
-from ingot.converters.rows import MappingDocument
+from ingot.converters.rows import Provenance
 
 DOUBTED_CONFIDENCE = 0.7  # a model that says less of itself names its doubt, as it is told to
 MOST_REPAIRS = 2
@@ -133,7 +133,7 @@ def approved_counts(state: State) -> dict[str, int | None] | None:
     )
 
 
-def _read_approved(provenance: MappingDocument, key: str) -> dict[str, int]:
+def _read_approved(provenance: Provenance, key: str) -> dict[str, int]:
     """Counts in the provenance of a mapping, which anybody may have written."""
     counts = provenance.get(key)
     return (

@@ -34,7 +34,7 @@ from ingot.converters.lake.survey import DataSet
 from ingot.converters.mapping.bind import load_mapping, read_tree
 from ingot.converters.mapping.language import Mapping
 from ingot.converters.output.files import output_errors, write_file
-from ingot.converters.rows import MappingDocument
+from ingot.converters.rows import Provenance
 
 APPROVED: Final = Safe("its mapping is approved: the next run over the lake converts it")
 REJECTED: Final = Safe("a person has rejected the proposal")
@@ -188,7 +188,7 @@ def try_mapping(
     data_set: DataSet,
     mapping: Mapping,
     *,
-    provenance: MappingDocument | None = None,
+    provenance: Provenance | None = None,
 ) -> ShownProposal:
     """Try a mapping on the sample; one with a new provenance is stored with the shape as it is."""
     context = data_set_context(data_set)
@@ -210,7 +210,7 @@ def try_mapping(
     return ShownProposal(state=state, context=context, mapping=bound)
 
 
-def talked_mapping(shown: ShownProposal, talk: Conversation) -> tuple[Mapping, MappingDocument]:
+def talked_mapping(shown: ShownProposal, talk: Conversation) -> tuple[Mapping, Provenance]:
     """Return the mapping that a conversation about a proposal ended with, and its provenance."""
     former, provenance = shown.mapping, talk.state["turn"].provenance
     edited = {"edited": True, **{k: provenance[k] for k in ("edited_with",) if k in provenance}}

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Annotated, Any, Literal, get_args
 
 from ingot.converters.paths import Path
-from ingot.converters.rows import Json, MappingDocument
+from ingot.converters.rows import Json, MappingDocument, Provenance
 from ingot.converters.sources.facts import SourceSpec
 
 Role = Literal["user", "assistant", "system", "tool"]
@@ -361,7 +361,7 @@ class Mapping:
     any_of: tuple[Layout, ...] = ()  # the alternatives
     source: SourceSpec = SourceSpec()
     group: Group | None = None
-    provenance: MappingDocument | None = field(default=None, compare=False)  # who made it
+    provenance: Provenance | None = field(default=None, compare=False)  # who made it
     warnings: tuple[str, ...] = field(default=(), compare=False)  # noticed while binding
     # The document of a mapping that no tree holds: of version 1, or wrong somewhere. The writer
     # gives it back as it was written; a copy with other parts has none.
