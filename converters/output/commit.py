@@ -118,7 +118,7 @@ class _Destination:
     out: Path
 
     def sibling(self, kind: str) -> Path:
-        return self.out.with_name(f".{self.out.name}.ingot-{kind}")
+        return self.out.parent / f".{self.out.name}.ingot-{kind}"
 
     @property
     def old(self) -> Path:

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from ingot.cli.commands.merge import find_commands
+from tests.command_line import ingot
 
 
 def note(file: Path, *words: str) -> None:
@@ -33,3 +34,9 @@ def test_the_commands_of_parts_are_found(
             ("tokens --quiet --shard merge", "/jobs"),
         ]
     assert find_commands("nowhere/o") == []
+
+
+@pytest.mark.parametrize("place", [".", "..", "/", "nothing/here"])
+def test_where_no_part_has_run_it_says_so(tmp_path: Path, place: str) -> None:
+    done = ingot("merge", place, folder=tmp_path, code=1)
+    assert "has no parts (run the command of the parts with `--shard merge`)" in done.stderr

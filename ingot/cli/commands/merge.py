@@ -66,8 +66,8 @@ def merge(
 def _is_finished(location: str) -> bool:
     if is_store_url(location):
         return read_json(f"{location.rstrip('/')}/{MANIFEST}") is not None
-    path = Path(location)
-    return find_finished(path) is not None or path.with_name(f"{path.name}.idx").exists()
+    path = Path(location).absolute()
+    return find_finished(path) is not None or Path(f"{path}.idx").exists()
 
 
 def find_commands(location: str) -> list[tuple[list[str], str, dict[str, Json] | None]]:
@@ -79,7 +79,7 @@ def find_commands(location: str) -> list[tuple[list[str], str, dict[str, Json] |
     files = [
         path / LAKE_FOLDER / COMMAND_FILE,
         *(stage / "work" / COMMAND_FILE for stage in unfinished_runs(path)),
-        path.with_name(f"{path.name}.{COMMAND_KIND}.tmp"),
+        Path(f"{path}.{COMMAND_KIND}.tmp"),
     ]
     documents = [
         (find_json(file, own=True) or {}, find_json(file.with_name(JOB_FILE), own=True))
