@@ -10,6 +10,7 @@ INGOT_HOME that only its owner can read.
 
 import hashlib
 import json
+import shlex
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -92,9 +93,10 @@ def check_serves(state: State) -> None:
     """Check that a mapping file finds in the sample what it needs. Raises ConversionError."""
     if fatal := [one for one in state["problems"] if _is_fatal_problem(one, state)]:
         order = state["order"]
-        where = order.mapping_file or "mapping"
-        said = "; ".join(map(str, fatal))
-        raise ConversionError(where, said, f"ingot check {where} {order.source} shows more")
+        hint = "`check` lists every path with its rows"
+        if order.mapping_file:
+            hint = f"{shlex.join(['ingot', 'check', order.mapping_file, order.source])} shows more"
+        raise ConversionError(order.mapping_file or "mapping", "; ".join(map(str, fatal)), hint)
 
 
 def _is_fatal_problem(problem: Problem, state: State) -> bool:
@@ -212,7 +214,10 @@ def kept_state(order: Order, home: Path) -> State | None:
 def _find_run(runs: Connection, order: Order) -> KeptRun | None:
     chosen = "SELECT key, step, state FROM runs WHERE name = ?"
     row = runs.execute(chosen, (_run_name(order),)).fetchone()
-    return KeptRun(row[0], row[1], decode(State, json.loads(row[2]))) if row else None
+    try:
+        return KeptRun(row[0], row[1], decode(State, json.loads(row[2]))) if row else None
+    except (ValueError, TypeError, KeyError, AttributeError):  # another version kept it: begin anew
+        return None
 
 
 def _run_name(order: Order) -> str:

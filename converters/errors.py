@@ -26,7 +26,7 @@ Foreign errors are translated once, at the boundary, with `raise ... from`.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import IntEnum
@@ -64,6 +64,12 @@ class _LocatedError(IngotError):
         self.where = where
         self.problem = problem
         self.hint = hint
+
+    def hide(self, redact: Callable[[str], str]) -> None:
+        """Redact what the problem quotes; class and fields stay."""
+        shown = redact(self.problem)
+        self.args = tuple(shown if one == self.problem else one for one in self.args)
+        self.problem = shown
 
     @property
     def summary(self) -> str:

@@ -12,8 +12,11 @@ def main(name: str = "ingot") -> None:
     _begin()
     try:
         from ingot.cli.app import TOKENS, app
+        from ingot.converters.output.sharding import state_command
 
-        command = app if name == "ingot" else TOKENS["build"].load(name)
+        is_whole = name == "ingot"
+        state_command([*(() if is_whole else ("tokens", "build")), *sys.argv[1:]])
+        command = app if is_whole else TOKENS["build"].load(name)
         command(prog_name=name)
     except KeyboardInterrupt:  # outside a command
         from ingot.converters.errors import ExitCode

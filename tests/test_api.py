@@ -18,6 +18,7 @@ from ingot.converters.errors import (
     DriftError,
     MappingError,
     ModelError,
+    NoTokensError,
     ReviewNeeded,
     SourceError,
 )
@@ -364,3 +365,36 @@ def test_counts_of_all_rows_are_raised_and_approved(tmp_path: Path) -> None:
     done = ingot.convert(raw, proposal, tmp_path / "out", approved=stopped.value.counts)
     assert done.run["resumed"]
     assert done.manifest["warnings"]["signs"]["media"]["row"] == 1501
+
+
+def test_a_tokenizer_that_refuses_every_record_is_an_error_of_its_own(tmp_path):
+    from tokenizers import Tokenizer, models
+
+    tokenizer, out = tmp_path / "tokenizer.json", tmp_path / "out"
+    empty = Tokenizer(models.WordLevel({"<|endoftext|>": 0}))
+    empty.add_special_tokens(["<|endoftext|>"])
+    empty.save(str(tokenizer))
+    source = tmp_path / "raw.jsonl"
+    source.write_text("".join(f'{{"text": "Text number {n} is here."}}\n' for n in range(20)))
+    options = ingot.ConvertOptions(tokenizer=tokenizer)
+    with pytest.raises(NoTokensError) as caught:
+        ingot.convert(source, {"version": 2, "text": "text"}, out, options)
+    assert caught.value.where == str(out)
+    assert (
+        caught.value.hint
+        == f"the tokenizer {tokenizer} refuses or drops every record: name another"
+    )
+
+
+def test_a_mapping_that_does_not_fit_names_a_command_only_for_files(tmp_path):
+    table = pa.table({"text": [f"Text number {n} is here." for n in range(20)]})
+    mapping = {"version": 2, "text": "nope"}
+    with pytest.raises(ConversionError) as caught:
+        ingot.convert(table, mapping, tmp_path / "out")
+    assert caught.value.hint == "`check` lists every path with its rows"
+    file, source = tmp_path / "my map.json", tmp_path / "raw.jsonl"
+    file.write_text(json.dumps(mapping))
+    source.write_text("".join(f'{{"text": "Text number {n} is here."}}\n' for n in range(20)))
+    with pytest.raises(ConversionError) as caught:
+        ingot.convert(source, file, tmp_path / "out")
+    assert caught.value.hint == f"ingot check '{file}' {source} shows more"

@@ -68,7 +68,8 @@ def _convert_source(state: State, context: Context) -> job.Result:
             if staged.done is None:
                 _commit(staged, state, redactor)
     except ConversionError as error:  # quotes the first rejected rows
-        raise ConversionError(error.where, redactor.text(error.problem), error.hint) from error
+        error.hide(redactor.text)
+        raise
     return staged.result
 
 

@@ -4,6 +4,7 @@ import re
 from collections.abc import Sequence
 from typing import Final, TypedDict, cast
 
+from ingot.converters.errors import NoTokensError
 from ingot.converters.output.commit import StagedResult
 from ingot.converters.output.files import FileEntry
 from ingot.converters.progress import Watch
@@ -43,17 +44,21 @@ def make_tokens(
 
     if not records:
         return None
-    stats = megatron.build(
-        megatron.stamp_files(staged.result / entry["path"] for entry in records),
-        tokenizer,
-        staged.result / TOKENS / tokens_name(name),
-        megatron.BuildOptions(append_eod=True),
-        megatron.WorkOptions(resume=True, overwrite=True, tmp_dir=staged.work),
-        beside=megatron.SideFiles(
-            rejects=staged.result / rejects, run=staged.work / "tokens.run.json"
-        ),
-        monitor=BuildMeter(watch),
-    )
+    try:
+        stats = megatron.build(
+            megatron.stamp_files(staged.result / entry["path"] for entry in records),
+            tokenizer,
+            staged.result / TOKENS / tokens_name(name),
+            megatron.BuildOptions(append_eod=True),
+            megatron.WorkOptions(resume=True, overwrite=True, tmp_dir=staged.work),
+            beside=megatron.SideFiles(
+                rejects=staged.result / rejects, run=staged.work / "tokens.run.json"
+            ),
+            monitor=BuildMeter(watch),
+        )
+    except NoTokensError as error:
+        hint = f"the tokenizer {tokenizer} refuses or drops every record: name another"
+        raise NoTokensError(str(staged.place), error.problem, hint) from error
     counts = {name: getattr(stats, name) for name in TokenCounts.__annotations__}
     return cast("TokenCounts", counts)
 

@@ -5,7 +5,6 @@ leaves what it finished there. A run that merges finds all of it done and commit
 would have written.
 """
 
-import sys
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -163,11 +162,19 @@ def note_job(folder: Path, document: Mapping[str, object]) -> None:
         write_file(folder / JOB_FILE, encode_json(document))
 
 
+_COMMAND: Final[list[str]] = []  # the words behind `ingot`; none where Python began the job
+
+
+def state_command(words: Sequence[str]) -> None:
+    """State the command line of this process, which a merge of its parts repeats."""
+    _COMMAND[:] = words
+
+
 def command_document() -> bytes:
-    """Return the command line of this process and its folder as JSON."""
+    """Return the command line of this process and its folder as JSON; null for one of Python."""
     from ingot.converters.output.files import encode_json
 
-    return encode_json({"arguments": sys.argv[1:], "folder": str(Path.cwd())})
+    return encode_json({"arguments": _COMMAND or None, "folder": str(Path.cwd())})
 
 
 def check_complete(folder: Path | str, missing: Sequence[int], total: int) -> None:

@@ -135,6 +135,20 @@ def test_a_finished_run_is_forgotten(data: Path, state_folder: Path) -> None:
     connection.close()
 
 
+def test_a_run_that_another_version_kept_begins_anew(data: Path, state_folder: Path) -> None:
+    _, context = scripted(PROPOSAL)
+    with open_session(order_of(data), context, home=state_folder) as current:
+        current.begin()
+    with sqlite3.connect(state_folder / RUNS_FILE) as connection:
+        connection.execute("UPDATE runs SET state = ?", (json.dumps({"source": {"of": "old"}}),))
+    connection.close()
+    mapper, context = scripted(PROPOSAL)
+    with open_session(order_of(data), context, home=state_folder) as current:
+        current.begin()
+        assert current.is_waiting()
+    assert len(mapper.asked) == 1
+
+
 def test_a_run_that_failed_while_converting_goes_on_there(data: Path, state_folder: Path) -> None:
     mapper, context = scripted(PROPOSAL)
     order = order_of(data, yes=True)

@@ -40,6 +40,16 @@ def test_pickles_with_fields_and_text(error):
     assert (back.args, str(back), vars(back)) == (error.args, str(error), vars(error))
 
 
+@pytest.mark.parametrize("error", [one for one in SAMPLES if hasattr(one, "hide")], ids=repr)
+def test_what_an_error_quotes_is_hidden_and_its_class_stays(error):
+    hidden = pickle.loads(pickle.dumps(error))
+    hidden.hide(lambda text: f"[{text}]")
+    assert type(hidden) is type(error)
+    assert vars(hidden) == vars(error) | {"problem": f"[{error.problem}]"}
+    again = pickle.loads(pickle.dumps(hidden))
+    assert (again.problem, str(again)) == (hidden.problem, str(hidden))
+
+
 def test_every_public_class_is_sampled():
     classes = {
         value

@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 from ingot.cli.app import app
 from ingot.converters.json_yaml import load_json
 from ingot.converters.megatron.inspect.merge import local_data_set
+from ingot.converters.output import sharding
 from tests.conftest import SURE
 from tests.converters.recsys.criteo.lines import content
 from tests.s3_server import Storage
@@ -68,7 +69,7 @@ def ingot(folder: Path, *words: str) -> Done:
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         patch.setenv("NO_COLOR", "1")
-        patch.setattr("sys.argv", ["ingot", *words])  # the command of a merge is written down
+        patch.setattr(sharding, "_COMMAND", [*words])  # the command of a merge is written down
         for name, value in _small(words).items():
             patch.setattr(name, value)
         ran = CliRunner().invoke(app, list(words))

@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 from ingot.cli.app import app
 from ingot.cli.commands.merge import find_commands
 from ingot.converters.convert import plan, result
+from ingot.converters.output import sharding
 from ingot.converters.output.sharding import OTHER_PARTS, JobShard, parse_shard
 from tests.conftest import first_more
 from tests.scale.jobs import JOBS, RESULT, Job, ingot, program, tree
@@ -126,7 +127,7 @@ def test_parts_at_once_one_of_them_killed(job: Job, tmp_path: Path, whole: dict)
 def run_here(*words: str) -> tuple[int, str]:
     """Run the command line in this process; its exit code, and what it said."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("sys.argv", ["ingot", *words])
+        patch.setattr(sharding, "_COMMAND", [*words])
         done = CliRunner().invoke(app, list(words))
     return done.exit_code, done.output
 

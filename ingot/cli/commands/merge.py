@@ -2,7 +2,6 @@
 
 import os
 import shlex
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
@@ -10,7 +9,7 @@ import typer
 
 from ingot.cli.command import command_options
 from ingot.cli.console import note_line
-from ingot.converters.errors import OutputError, redact_urls
+from ingot.converters.errors import OutputError, error_text, redact_urls
 from ingot.converters.json_yaml import find_json
 from ingot.converters.output.commit import find_finished, unfinished_runs
 from ingot.converters.output.difference import describe_difference
@@ -58,7 +57,12 @@ def merge(
         hint = "\n".join(["run one of these:", *commands])
         raise OutputError(redact_urls(place), problem, hint)
     arguments, folder, _ = commands_found[0]
-    os.chdir(folder)
+    try:
+        os.chdir(folder)
+    except OSError as error:
+        problem = f"was begun in {folder}, which cannot be entered here: {error_text(error)}"
+        hint = "run the command of the parts with `--shard merge`"
+        raise OutputError(redact_urls(place), problem, hint) from error
     if code := app(arguments, standalone_mode=False):
         raise typer.Exit(code)
 
@@ -88,8 +92,11 @@ def find_commands(location: str) -> list[tuple[list[str], str, dict[str, Json] |
     ]
     if is_store_url(location):
         documents = _find_store_commands(location)
+    if any("folder" in one and one.get("arguments") is None for one, _ in documents):
+        hint = "call the same function again, with `shard=JobShard()`"
+        raise OutputError(redact_urls(location), "has parts that were begun from Python", hint)
     return [
-        ([*_without_shard(map(str, one["arguments"])), "--shard", MERGE], str(one["folder"]), job)
+        (_merging_words([*map(str, one["arguments"])]), str(one["folder"]), job)
         for one, job in documents
         if isinstance(one.get("arguments"), list) and "folder" in one
     ]
@@ -105,11 +112,13 @@ def _find_store_commands(url: str) -> list[tuple[dict[str, Json], dict[str, Json
     ]
 
 
-def _without_shard(words: Iterator[str]) -> list[str]:
-    remaining: list[str] = []
-    for word in words:
+def _merging_words(words: list[str]) -> list[str]:
+    """Return the words of a part as those of the merge; a shard may be set in the environment."""
+    for at, word in enumerate(words):
+        if word == "--":
+            return [*words[:at], "--shard", MERGE, *words[at:]]
         if word == "--shard":
-            next(words, None)
-        elif not word.startswith("--shard="):
-            remaining.append(word)
-    return remaining
+            return [*words[: at + 1], MERGE, *words[at + 2 :]]
+        if word.startswith("--shard="):
+            return [*words[:at], "--shard", MERGE, *words[at + 1 :]]
+    return [*words, "--shard", MERGE]
