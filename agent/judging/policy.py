@@ -252,7 +252,7 @@ def irrelevance_doubt(state: State) -> Safe:
     decided = review is not None and review.decision in ("approve", "reject")
     if decided or proposal is None or proposal.decision != "irrelevant":
         return EMPTY_TEXT
-    gates = _find_gates((lambda case: _confidence_gate(case, doubt_reason), _source_gates), state)
+    gates = _find_gates((lambda case: _confidence_gate(case, named=True), _source_gates), state)
     return Safe("; ".join(_person_reasons(gates)) or dispute_reason(state))
 
 
@@ -374,12 +374,11 @@ def _opinion_gate(case: _Case) -> Iterator[Gate]:
     )
 
 
-def _confidence_gate(
-    case: _Case, explain: Callable[[Proposal, Order], str] = _shortfall_text
-) -> Iterator[Gate]:
+def _confidence_gate(case: _Case, *, named: bool = False) -> Iterator[Gate]:
+    """Whether the mapper is sure; a reason alone is `named`, a gate has its name beside it."""
     proposal, order = case.proposal, case.state["order"]
     if proposal.mapper not in PERSONS:
-        low = explain(proposal, order)
+        low = (doubt_reason if named else _shortfall_text)(proposal, order)
         yield Gate(
             name=_CONFIDENCE,
             state="person" if low else "pass",
@@ -403,7 +402,7 @@ _AS_READ: tuple[_Family, ...] = (
 _FOR_PERSONS: tuple[_Family, ...] = (
     _opinion_gate,
     lambda case: model_gates.rules_gates(case.state),
-    lambda case: _confidence_gate(case, doubt_reason),  # as a reason, without the gate's name
+    lambda case: _confidence_gate(case, named=True),
     lambda case: model_gates.written_gates(case.state),
     _loss_gates,
     _source_gates,
