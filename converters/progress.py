@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from functools import cache
 from itertools import takewhile
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Protocol, TypeVar
@@ -240,8 +241,14 @@ class Clock:
         return {phase: round(seconds, 3) for phase, seconds in self._seconds.items()}
 
 
-def usable_cores() -> int:
-    """Return cores that this process may run on."""
+@cache  # the first answer stays: a token build may bind its processes to shares of these cores
+def core_numbers() -> list[int]:
+    """Return the numbers of the cores that this process may run on."""
     if hasattr(os, "sched_getaffinity"):  # not everywhere
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+        return sorted(os.sched_getaffinity(0))
+    return list(range(os.cpu_count() or 1))
+
+
+def usable_cores() -> int:
+    """Return the number of cores that this process may run on."""
+    return len(core_numbers())

@@ -11,6 +11,7 @@ from typing import Annotated, Final, Literal
 from ingot.converters.errors import ConversionError
 from ingot.converters.json_yaml import decode, encode
 from ingot.converters.output.sharding import RayAddress, RunnerName, Shard
+from ingot.converters.progress import usable_cores
 from ingot.converters.settings import Level, Setting, limit_problems
 
 LongDocs = Literal["filter", "split", "truncate"]
@@ -283,7 +284,7 @@ class WorkOptions:
 
     def threads(self) -> tuple[int, int]:
         """Tokenizing threads of one process, and the threads inside each one's engine."""
-        cores = os.cpu_count() or 1
+        cores = usable_cores()
         process_cores = max(1, cores // self.processes)
         workers = self.workers or max(min(process_cores, 2), process_cores - 2)
         inside = _rayon_threads() or process_cores

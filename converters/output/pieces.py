@@ -4,7 +4,6 @@ A piece writes into a folder that appears whole or not at all, with a document t
 of it. A piece that is there is not done again, whoever did it.
 """
 
-import os
 import shutil
 import socket
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -24,7 +23,7 @@ from ingot.converters.output.sharding import (
     part_of_job,
 )
 from ingot.converters.output.worker_pool import Runner, Workers, results_in_order
-from ingot.converters.progress import ProgressTally, raise_if_stopping, until_stopping
+from ingot.converters.progress import ProgressTally, raise_if_stopping, until_stopping, usable_cores
 
 Task = TypeVar("Task")
 Done = TypeVar("Done")
@@ -127,7 +126,7 @@ def spread_tasks(
     `work_here` does a task in this process, where it differs from `work`; beside others only if
     somebody may `hear` what those tell.
     """
-    workers = max(1, min(settings.workers or os.cpu_count() or 1, count))
+    workers = max(1, min(settings.workers or usable_cores(), count))
     tasks = until_stopping(tasks)
     if runner is not None:
         yield from results_in_order(runner, work, tasks, window=4 * workers)

@@ -23,6 +23,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -289,6 +290,18 @@ def _days(folder: Path) -> None:
         (folder / f"raw/day_{day}").write_bytes(content)
 
 
+def _arrays(folder: Path) -> None:
+    rng = np.random.default_rng(1)
+    (folder / "data").mkdir()
+    for day in range(3):
+        ids = rng.integers(0, 90_000, (30_000, 26), np.int32)
+        np.save(folder / f"data/day_{day}_sparse.npy", ids)
+        np.save(folder / f"data/day_{day}_dense.npy", np.zeros((30_000, 13), np.float32))
+        np.save(folder / f"data/day_{day}_labels.npy", np.zeros((30_000, 1), np.int32))
+    sizes = {"num_embeddings": [60_000] * 26, "multi_hot_sizes": [1, 3] * 13}
+    (folder / "hot.json").write_text(json.dumps(sizes))
+
+
 def _feeds(folder: Path) -> None:
     (folder / "raw").mkdir()
     for number in range(5):
@@ -311,6 +324,7 @@ TOKENS = (
 )
 TOKENS_LAST = ("o/x.idx.tmp", "o/x.commit.tmp")
 CRITEO = ("criteo", "preprocess", "--input-dir", "raw", "--out", "o", "--threads", "2")
+MULTIHOT = ("criteo", "multihot", "data", "--config", "hot.json", "--out", "o")
 LAKE = ("lake", "run", "raw", "--out", "o", *SURE, "--mapper", "rules", "--dedup", "exact")
 RUN = ("run", "raw", "--out", "o", "--mapping", "m.json", "--tokenizer", TOKENIZER, "--yes")
 
@@ -346,6 +360,7 @@ JOBS = (
     ),
     Job(name="criteo", prepare=_days, words=CRITEO),
     Job(name="criteo, by columns", prepare=_days, words=(*CRITEO, "--encode", "columns")),
+    Job(name="multihot", prepare=_arrays, words=(*MULTIHOT, "--overwrite")),
     Job(
         name="monolith",
         prepare=_feeds,

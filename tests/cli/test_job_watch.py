@@ -3,23 +3,26 @@
 import io
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
 
 import pytest
+import typer.main
 from prometheus_client.openmetrics import exposition
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as open_metrics
 from prometheus_client.parser import text_string_to_metric_families
 
 from ingot.cli import job_watch
+from ingot.cli.app import app
 from ingot.cli.job_watch import JobState, JobWatch, Pace, Watching
 from ingot.converters import progress
 from ingot.converters.errors import ConversionError
@@ -28,8 +31,9 @@ from ingot.converters.output.monitoring import LogStream, make_registry
 from ingot.converters.progress import JobMeasures, ProcessUse, Progress
 from tests.attack import kills
 
+DOCS = Path(__file__).parents[2] / "docs"
 JOBS = {job.name: job for job in kills.JOBS}
-WATCHED = ("convert", "run", "ctr", "criteo", "monolith", "lake")
+WATCHED = ("convert", "run", "ctr", "criteo", "multihot", "monolith", "lake")
 Ask = tuple[int, str]
 
 
@@ -148,7 +152,49 @@ def test_every_long_job_logs_its_counts(name: str, tmp_path: Path) -> None:
         assert len(said) == len(done.stderr.splitlines())
 
 
-TWO = ("build", "preprocess", "convert", "run")
+TWO = ("build", "preprocess", "multihot", "convert", "run")
+
+
+# What writes and is not watched, with the reason.
+UNWATCHED = {
+    "map": "one proposal",
+    "chat": "a person is there",
+    "review": "a report",
+    "export": "links or copies one result",
+    "ctr draft": "a sample",
+    "tokens merge": "copies tokens",
+}
+
+
+def commands(command: Any, words: str = "") -> Iterator[tuple[str, set[str]]]:
+    """Every command with the names of its parameters."""
+    if not hasattr(command, "list_commands"):
+        yield words, {parameter.name for parameter in command.params}
+        return
+    for name in command.list_commands(None):
+        yield from commands(command.get_command(None, name), f"{words} {name}".strip())
+
+
+def unwatched(names: Mapping[str, set[str]]) -> set[str]:
+    """The commands that write to a place and serve no metrics."""
+    return {
+        words
+        for words, parameters in names.items()
+        if parameters & {"out", "output_prefix"} and not parameters & {"metrics_port", "port"}
+    }
+
+
+def test_every_command_that_writes_for_long_is_watched() -> None:
+    names = dict(commands(typer.main.get_command(app)))
+    assert unwatched(names) == UNWATCHED.keys()
+    watched = {words for words, parameters in names.items() if "metrics_port" in parameters}
+    text = (DOCS / "operations.md").read_text("utf-8").split("\n## ")[0]
+    assert {*re.findall(r"`([\w ]+)`", text)} == watched | {"tokens build"}
+
+
+def test_a_command_that_is_not_watched_is_found() -> None:
+    names = {"a b": {"out", "overwrite"}, "c": {"out", "metrics_port"}, "d": {"folder"}}
+    assert unwatched(names) == {"a b"}
 
 
 @pytest.mark.more

@@ -26,8 +26,28 @@ ONCE = {
         {"converters/output/worker_pool.py"},
         "from concurrent.futures import ProcessPoolExecutor",
     ),
+    # Also of folders. One argument, at the end of a line: `replace` of a text takes two.
     "whole-file writer": Once(
-        r"\bos\.(replace|rename)\(|NamedTemporaryFile", set(), "os.replace(part, path)"
+        r"(?m)\.rename\(|\.replace\([^,()=\n]+\)\s*$|\b(os|shutil)\.(replace|rename|move)\("
+        r"|NamedTemporaryFile",
+        {
+            "converters/output/files.py",  # the writer of single files
+            "converters/output/commit.py",  # a result, its old one, and its trash
+            "converters/output/pieces.py",  # a piece of a job, and its files into the result
+            "converters/output/object_store.py",  # local copies: their hashes are compared
+            "converters/records/writers.py",  # a part of a result: the commit syncs all of it
+            "converters/megatron/write/staging.py",  # the files of a data set, in a fixed order
+            "converters/megatron/inspect/merge.py",  # likewise, of a merged data set
+            "converters/kernels/compile.py",  # a cache: what a power cut damages is compiled again
+            "converters/recsys/criteo/multihot/id_tables.py",  # a folder of tables
+            "converters/recsys/criteo/multihot/job.py",  # a part, filled at many places at once
+            "converters/recsys/criteo/preprocess/part_pieces.py",  # inside the draft of a piece
+            "agent/review/pinning/pinned_sample.py",  # a folder that is no result
+        },
+        "draft.replace(path)",
+    ),
+    "counting of cores": Once(
+        r"\bcpu_count\(|\bsched_getaffinity\(", {"converters/progress.py"}, "os.cpu_count() or 1"
     ),
     "folder commit": Once(
         r"renameat2|\bexchange_folders\(",

@@ -11,7 +11,7 @@ from collections import Counter, deque
 from collections.abc import Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass, replace
-from functools import cache, partial
+from functools import partial
 from typing import Final, TypeAlias
 
 from ingot.converters.errors import ConversionError, IngotError
@@ -25,7 +25,7 @@ from ingot.converters.megatron.write.lanes import recover_lanes, take_lane
 from ingot.converters.megatron.write.staging import Staging, finished_units
 from ingot.converters.output.files import output_errors
 from ingot.converters.output.worker_pool import Spreading, WorkerDiedError, Workers, tell
-from ingot.converters.progress import is_stopping
+from ingot.converters.progress import core_numbers, is_stopping
 
 MOST_DEATHS: Final = 3
 # Of the input, at most, in a group: a job that is to end finishes those that are begun.
@@ -227,12 +227,7 @@ def _do_group(
     return failed, summary.messages()
 
 
-@cache
-def _all_cores() -> list[int]:
-    return sorted(os.sched_getaffinity(0))
-
-
 def _take_cores(lane: int, processes: int) -> None:
     """Bind this process to the share of a lane."""
-    cores = _all_cores()
+    cores = core_numbers()
     os.sched_setaffinity(0, cores[lane % len(cores) :: processes] or cores)

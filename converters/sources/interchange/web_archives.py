@@ -7,7 +7,6 @@ of the last record without an error, and after a length that is too short it con
 import base64
 import hashlib
 import io
-import os
 import re
 import zlib
 from collections.abc import Callable, Iterable, Iterator
@@ -26,6 +25,7 @@ from ingot.converters.errors import (
     translate_read_errors,
     truncated_error,
 )
+from ingot.converters.progress import usable_cores
 from ingot.converters.rows import Json
 from ingot.converters.sources.documents import html_pages
 from ingot.converters.sources.documents.kinds import PAGE
@@ -41,7 +41,7 @@ from ingot.converters.sources.interchange.mail import BadContentError, decode_te
 from ingot.converters.sources.storage.listing import Entry
 
 MAX_RECORD: Final = 32 << 20  # bytes of a record, and of what it becomes when it is decompressed
-_AT_ONCE: Final = min(4, os.cpu_count() or 1)  # pages whose main text is looked for
+_AT_ONCE: Final = 4  # pages whose main text is looked for
 _ROWS: Final = ("response", "resource", "conversion")
 _MAX_HEADERS: Final = 1 << 20
 _MAX_LINE: Final = 64 << 10
@@ -77,7 +77,8 @@ def read_warc(file: SourceFile, spec: SourceSpec, stream: BinaryIO) -> Iterator[
 
 def find_main_texts(where: str, rows: Iterable[Json]) -> list[Json]:
     """Return rows with the main text of each page in place of the page. Raises SourceError."""
-    with ThreadPoolExecutor(_AT_ONCE) as threads:  # each waits for a process that reads its page
+    # Each waits for a process that reads its page.
+    with ThreadPoolExecutor(min(_AT_ONCE, usable_cores())) as threads:
         return list(threads.map(partial(_main_text_row, where), rows))
 
 

@@ -1,6 +1,5 @@
 """`ingot lake run`: its options, what it shows while it works, and its summary."""
 
-import os
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -30,6 +29,7 @@ from ingot.cli.display import print_grid
 from ingot.cli.model_options import ask_settings
 from ingot.converters.errors import ExitCode, count_text
 from ingot.converters.output.sharding import Shard
+from ingot.converters.progress import usable_cores
 from ingot.converters.rows import Json
 from ingot.converters.settings import Setting
 
@@ -322,7 +322,7 @@ def run(
         asking=model_settings,
         dedup=dedup is not None,
         shard=shard,
-        jobs=jobs or (os.cpu_count() or 1) + (_WAITING if model_settings else 0),
+        jobs=jobs or usable_cores() + (_WAITING if model_settings else 0),
     )
     if order.results is not None:
         from ingot.converters.convert.options import check_store_options

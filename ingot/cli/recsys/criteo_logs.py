@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 from ingot.cli import command as o
 from ingot.cli import display
 from ingot.cli.command import Only, command_options, run_job
-from ingot.cli.console import JobOptions, progress_meter
+from ingot.cli.console import JobOptions
 from ingot.converters.convert.options import Overwrite
 from ingot.converters.output.sharding import Spread
 from ingot.converters.recsys.criteo.preprocess.settings import RUN, SHUFFLE, Settings
@@ -160,6 +160,7 @@ def write_multihot(
         ),
     ] = 0,
     overwrite: Overwrite = False,
+    watching: JobOptions,
     as_json: o.Json = False,
 ) -> None:
     """Write day_0_sparse_multi_hot.npz, ... of preprocessed data, with several ids for each id.
@@ -169,7 +170,7 @@ def write_multihot(
     from ingot.converters.recsys.criteo.multihot.job import load_config, materialize
 
     parameters = load_config(config)
-    with progress_meter() as progress:
+    with run_job(watching, "criteo multihot", as_json=as_json) as progress:
         done = materialize(
             folder,
             parameters,

@@ -35,7 +35,14 @@ from ingot.converters.output.files import (
     sync_path,
 )
 from ingot.converters.output.identity import CommittedResult, RunIdentity, existing_result
-from ingot.converters.progress import Clock, ProgressTally, Watch, peak_rss, usable_cores
+from ingot.converters.progress import (
+    Clock,
+    ProgressTally,
+    Watch,
+    peak_rss,
+    raise_if_stopping,
+    usable_cores,
+)
 from ingot.converters.recsys.criteo.contract import (
     KINDS,
     Selection,
@@ -224,6 +231,7 @@ class _Run:
             for one in stretches:
                 path = result / multi_hot_name(one.part)
                 if one in pending:
+                    raise_if_stopping()
                     self._write(path, one.arrays[_SPARSE], tables, pool)
                 hashes.append(hashing.submit(file_entry, result, Path(path.name)))
                 self._tally.add(0, done=1)

@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from ingot.converters import progress
 from ingot.converters.errors import OutputError, SourceError
 from ingot.converters.recsys.criteo.multihot import job
 from ingot.converters.recsys.criteo.multihot.id_tables import Parameters
@@ -211,12 +212,31 @@ def test_a_copy_where_links_cannot_be(tmp_path):
     assert target.read_bytes() == b"values"
 
 
+def test_a_run_that_is_to_end_keeps_its_finished_parts(stored, told, tmp_path):
+    whole, out = materialize(stored, config(told), tmp_path / "whole"), tmp_path / "out"
+    shown = []
+
+    def end_after_one(now: progress.Progress) -> None:
+        shown.append(now)
+        if now.shards_done == 1:
+            signal.raise_signal(signal.SIGTERM)
+
+    with pytest.raises(progress.TerminatedError), progress.drain_on_sigterm():
+        materialize(stored, config(told), out, progress=end_after_one)
+    assert [one.shards_done for one in shown] == [0, 0, 1]
+    assert not out.exists()
+    (part,) = tmp_path.glob(".out.ingot-stage-*/result/*.npz")
+    changed = part.stat().st_mtime_ns
+    materialize(stored, config(told), out)
+    assert (out / part.name).stat().st_mtime_ns == changed
+    assert files(out) == files(whole.out)
+
+
 RUN = """
 import sys
 from pathlib import Path
-from ingot.converters.recsys.criteo.multihot.job import materialize
-from ingot.converters.recsys.criteo.multihot.job import load
-materialize(Path(sys.argv[1]), load(Path(sys.argv[2])), Path(sys.argv[3]), threads=2)
+from ingot.converters.recsys.criteo.multihot.job import load_config, materialize
+materialize(Path(sys.argv[1]), load_config(Path(sys.argv[2])), Path(sys.argv[3]), threads=2)
 """
 
 
