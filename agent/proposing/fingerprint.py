@@ -12,7 +12,7 @@ from typing import TypedDict, cast
 from ingot.agent.privacy import redact
 from ingot.agent.proposing.names import alias_tables, speaker_role, spell_name
 from ingot.converters.json_yaml import json_digest
-from ingot.converters.rows import Json
+from ingot.converters.rows import MappingDocument
 from ingot.converters.sources import Source
 from ingot.converters.sources.profile import MAX_PATHS, PathFacts, all_facts
 from ingot.converters.sources.sample import Sample
@@ -33,7 +33,7 @@ class Shape(TypedDict, total=False):
     weight: int
     wide: int
     sha256: str
-    facts: dict[str, Json]
+    facts: MappingDocument  # the `source` of a mapping
 
 
 # Paths in fewer of the rows, and types of fewer of a path's values, say little: another sample of

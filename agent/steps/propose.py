@@ -42,7 +42,7 @@ from ingot.converters.errors import (
     StorageError,
 )
 from ingot.converters.mapping.language import Mapping
-from ingot.converters.rows import Json
+from ingot.converters.rows import Provenance
 from ingot.converters.sources import Source, SourceSpec
 
 RENDERED_RECORDS = 2  # records that a model is shown at a second look
@@ -120,7 +120,7 @@ def _total_usage(before: Usage | None, turn: Turn, context: Context) -> Usage | 
     )
 
 
-def _turn_cost(turn: Turn, context: Context) -> dict[str, Json]:
+def _turn_cost(turn: Turn, context: Context) -> Provenance:
     """What a model's answer took with those before it; of a remembered one it stands with it."""
     if context.asking is None or context.asking.shared or not turn.level:
         return {}
