@@ -67,9 +67,8 @@ class _LocatedError(IngotError):
 
     def hide(self, redact: Callable[[str], str]) -> None:
         """Redact what the problem quotes; class and fields stay."""
-        shown = redact(self.problem)
-        self.args = tuple(shown if one == self.problem else one for one in self.args)
-        self.problem = shown
+        self.problem = redact(self.problem)
+        self.args = (self.where, self.problem, *self.args[2:])
 
     @property
     def summary(self) -> str:

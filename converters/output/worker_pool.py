@@ -63,6 +63,9 @@ class WorkerDiedError(ConversionError):
         self.args = (end_text, cause)
         self.end_text, self.cause = end_text, cause
 
+    def hide(self, redact: Callable[[str], str]) -> None:
+        """Redact nothing: no data is quoted."""
+
 
 class Inbox:
     """What the parent sends; a thread receives it, so that the parent's end is heard at once."""
