@@ -31,7 +31,7 @@ END: Final = "__end__"
 
 
 def after_discover(state: State) -> Literal["sample", "review", "convert"]:
-    """Without a data file there is nothing to sample: the irrelevance is recorded."""
+    """Go on to a sample; without a data file there is none, and the irrelevance is recorded."""
     if not state.get("proposal"):
         return "sample"
     return "review" if policy.asks_person(state) else "convert"
@@ -40,7 +40,7 @@ def after_discover(state: State) -> Literal["sample", "review", "convert"]:
 def after_validate(
     state: State,
 ) -> Literal["repair", "look", "compare", "review", "pause", "report"]:
-    """Problems go back to a mapper that can learn from them; a clean answer is looked at."""
+    """Give problems back to a mapper that can learn from them, and look at a clean answer."""
     review = state.get("review")
     if review and review.decision == "edit":
         return "review"
@@ -52,12 +52,12 @@ def after_validate(
 
 
 def after_look(state: State) -> Literal["propose", "compare"]:
-    """The model is asked again only where there is something to look at."""
+    """Ask the model again only where there is something to look at."""
     return "propose" if state.get("looked") else "compare"
 
 
 def after_pause(state: State) -> Literal["propose", "pause", "report"]:
-    """The model is asked again, unless a person has ended the run."""
+    """Ask the model again, unless a person has ended the run."""
     review = state.get("review")
     if review is None:
         return "propose"
@@ -65,7 +65,7 @@ def after_pause(state: State) -> Literal["propose", "pause", "report"]:
 
 
 def after_compare(state: State) -> Literal["review", "convert", "report"]:
-    """What cannot run is reported; a sure irrelevance needs no review."""
+    """Report what cannot run, and review the rest; a sure irrelevance needs no review."""
     proposal = state.get("proposal")
     if proposal is None or proposal.decision == "unmappable":
         return "report"
@@ -78,7 +78,7 @@ def after_compare(state: State) -> Literal["review", "convert", "report"]:
 
 
 def after_review(state: State) -> Literal["convert", "validate", "review", "report"]:
-    """Only an approved proposal that can run is converted; an edited one is validated first."""
+    """Convert only an approved proposal that can run, and validate an edited one first."""
     review, proposal = state.get("review"), state.get("proposal")
     decision = review.decision if review else "reject"
     if decision in ("edit", "again"):
@@ -88,7 +88,7 @@ def after_review(state: State) -> Literal["convert", "validate", "review", "repo
 
 
 def after_convert(state: State) -> Literal["review", "report"]:
-    """A gate on all rows is for a person, where one can be asked."""
+    """Leave a gate on all rows to a person, where one can be asked."""
     asked = state.get("halted") and (not state["order"].yes or policy.is_attended(state))
     return "review" if asked else "report"
 
