@@ -16,6 +16,7 @@ import pytest
 
 from ingot.cli.app import app
 from ingot.converters.errors import ConversionError, OutputError, PartDone
+from ingot.converters.output import sharding
 from ingot.converters.output.identity import CommittedResult
 from ingot.converters.output.sharding import JobShard, Spread
 from ingot.converters.progress import Progress
@@ -281,7 +282,7 @@ def test_the_commands(
     command = ["ctr", "build", *raw, "--featuremap", str(tmp_path / "map.yaml"), "--out", out]
 
     def run(*arguments: str) -> str:
-        monkeypatch.setattr(sys, "argv", ["ingot", *arguments])
+        monkeypatch.setattr(sharding, "_COMMAND", [*arguments])
         app(list(arguments), standalone_mode=False)
         return "".join(capsys.readouterr())
 
@@ -334,7 +335,7 @@ def test_parts_that_are_killed_twenty_times(
     def drafts(phase: str) -> set[str]:
         """Drafts of pieces, also of those that were killed."""
         work = next(iter(tmp_path.glob(".parts.ingot-stage-*/work")), tmp_path)
-        return {path.name for path in work.glob(".join-*" if phase == "join" else f"{phase}/.*")}
+        return {path.name for path in work.glob(".fit-*" if phase == "fit" else f"{phase}/.*")}
 
     def kill_in(phase: str) -> bool:
         """Start a part and kill it in the middle of a piece of a phase, if it comes there."""
@@ -347,10 +348,10 @@ def test_parts_that_are_killed_twenty_times(
         return process.returncode == -9
 
     chance, kills = random.Random(7), Counter[str]()
-    for phase, wanted in (("scan", 8), ("join", 4), ("write", 8)):
+    for phase, wanted in (("scan", 8), ("fit", 4), ("write", 8)):
         while kills[phase] < wanted:
             kills[phase] += kill_in(phase)
-    assert kills == {"scan": 8, "join": 4, "write": 8}
+    assert kills == {"scan": 8, "fit": 4, "write": 8}
     for shard in ("0/2", "1/2"):
         assert start(shard).communicate()[0] == "False\n"
     assert start("merge").communicate()[0] == "merged\n"
