@@ -21,7 +21,8 @@ from ingot.converters.recsys.monolith.wire.format_kernels import (
 )
 from ingot.converters.recsys.monolith.wire.writer_kernels import Lists
 
-# Rows of the table of lists; NAME to EXTRA_STOP as those of entries, START and STOP of the list.
+# Rows of the table of lists, a column a list; NAME to EXTRA_STOP as those of entries, START and
+# STOP of the list. One array, for kernels extend lists and entries by the same code.
 COUNT, SHARED, SPECIAL, NAME_START, NAME_STOP, FIRST = range(8, 14)
 LIST: Final = 14
 # What a batch says beside its lists.
@@ -44,7 +45,7 @@ def walk_lists(
     """Note the lists of an ExampleBatch."""
     batch[:] = 0
     batch[BATCH_REST_START] = batch[BATCH_REST_STOP] = start
-    at, one = start, 0
+    at, column = start, 0
     while at < stop:
         number, wire, value_at, end = read_field(data, at, stop)
         if end < 0:
@@ -54,15 +55,15 @@ def walk_lists(
                 grammar.fields, w.inner_message(grammar.fields, batch_message, number), 2
             )
             raw = number == 2
-            if not _walk_list(data, value_at, end, content, raw, grammar, lists, one):
+            if not _walk_list(data, value_at, end, content, raw, grammar, lists, column):
                 return w.ODD
             if not raw:
-                begin, finish = lists[NAME_START, one], lists[NAME_STOP, one]
-                lists[SPECIAL, one] = w.special_number(
+                begin, finish = lists[NAME_START, column], lists[NAME_STOP, column]
+                lists[SPECIAL, column] = w.special_number(
                     data, begin, finish, grammar.special, grammar.special_ends
                 )
-            one += 1
-            batch[BATCH_LISTS] = one
+            column += 1
+            batch[BATCH_LISTS] = column
         elif (number == 3 or number == 100) and wire == VARINT:
             value = read_varint(data, value_at, end)[0]
             batch[BATCH_SIZE if number == 3 else BATCH_SOURCE] = (
@@ -83,37 +84,37 @@ def _walk_list(
     raw: bool,
     grammar: Grammar,
     lists: NDArray[np.int64],
-    one: int,
+    column: int,
 ) -> bool:
     fields, stack = grammar.fields, grammar.stack
-    lists[:, one] = 0
-    lists[w.RAW, one] = raw
-    lists[w.START, one], lists[w.STOP, one] = at, stop
-    lists[w.EXTRA_START, one] = lists[w.EXTRA_STOP, one] = at
-    lists[NAME_START, one] = lists[NAME_STOP, one] = at
+    lists[:, column] = 0
+    lists[w.RAW, column] = raw
+    lists[w.START, column], lists[w.STOP, column] = at, stop
+    lists[w.EXTRA_START, column] = lists[w.EXTRA_STOP, column] = at
+    lists[NAME_START, column] = lists[NAME_STOP, column] = at
     while at < stop:
         number, wire, value_at, end = read_field(data, at, stop)
         if end < 0:
             return False
         if number == 1 and wire == LENGTH:
-            if not is_text(data, lists[NAME_START, one], lists[NAME_STOP, one]):
+            if not is_text(data, lists[NAME_START, column], lists[NAME_STOP, column]):
                 return False
-            lists[NAME_START, one], lists[NAME_STOP, one] = value_at, end
+            lists[NAME_START, column], lists[NAME_STOP, column] = value_at, end
         elif number == 2 and wire == LENGTH:
             if not is_sound(data, value_at, end, content, fields, stack):
                 return False
-            lists[FIRST, one] = lists[FIRST, one] if lists[COUNT, one] else at
-            lists[COUNT, one] += 1
+            lists[FIRST, column] = lists[FIRST, column] if lists[COUNT, column] else at
+            lists[COUNT, column] += 1
         elif wire == VARINT and (number == 3 or number == 4 or (number == _SORTED_ID and not raw)):
             value = np.int64(np.int32(read_varint(data, value_at, end)[0]))
             if number == 3:
-                lists[SHARED, one] = value == 1
+                lists[SHARED, column] = value == 1
             else:
-                lists[w.IDENT if number == 4 else w.SORTED_ID, one] = value
-        elif not w.extend_extra(lists, one, w.EXTRA_START, at, end):
+                lists[w.IDENT if number == 4 else w.SORTED_ID, column] = value
+        elif not w.extend_extra(lists, column, w.EXTRA_START, at, end):
             return False
         at = end
-    return is_text(data, lists[NAME_START, one], lists[NAME_STOP, one])
+    return is_text(data, lists[NAME_START, column], lists[NAME_STOP, column])
 
 
 @inner_kernel
@@ -139,20 +140,23 @@ def take_batch_rows(
 ) -> None:
     """Note the parts of the next rows of an ExampleBatch, from an entry and a row on."""
     for row in range(first, first + count):
-        for one in range(lists.shape[1]):
-            start, stop = _next_feature(data, cursors[one], lists[w.STOP, one])
-            if not lists[SHARED, one]:
-                cursors[one] = stop
-            if lists[SPECIAL, one]:
-                at = w.LINE_FEATURE + 2 * (lists[SPECIAL, one] - 1)
+        for column in range(lists.shape[1]):
+            start, stop = _next_feature(data, cursors[column], lists[w.STOP, column])
+            if not lists[SHARED, column]:
+                cursors[column] = stop
+            if lists[SPECIAL, column]:
+                at = w.LINE_FEATURE + 2 * (lists[SPECIAL, column] - 1)
                 rows[at, row], rows[at + 1, row] = start, stop
                 continue
-            entries[w.NAME, entry], entries[w.RAW, entry] = lists[w.NAME, one], lists[w.RAW, one]
+            entries[w.NAME, entry], entries[w.RAW, entry] = (
+                lists[w.NAME, column],
+                lists[w.RAW, column],
+            )
             entries[w.START, entry], entries[w.STOP, entry] = start, stop
-            entries[w.IDENT, entry] = lists[w.IDENT, one]
-            entries[w.SORTED_ID, entry] = lists[w.SORTED_ID, one]
-            entries[w.EXTRA_START, entry] = lists[w.EXTRA_START, one]
-            entries[w.EXTRA_STOP, entry] = lists[w.EXTRA_STOP, one]
+            entries[w.IDENT, entry] = lists[w.IDENT, column]
+            entries[w.SORTED_ID, entry] = lists[w.SORTED_ID, column]
+            entries[w.EXTRA_START, entry] = lists[w.EXTRA_START, column]
+            entries[w.EXTRA_STOP, entry] = lists[w.EXTRA_STOP, column]
             entry += 1
 
 
