@@ -36,7 +36,7 @@ def test_the_commands_of_parts_are_found(
         assert [(" ".join(words), folder) for words, folder, _ in find_commands(place)] == [
             ("lake --shard merge", "/jobs"),
             ("convert --shard merge", "/jobs"),
-            ("tokens --shard merge --quiet", "/jobs"),
+            ("tokens --quiet --shard merge", "/jobs"),
         ]
     assert find_commands("nowhere/o") == []
 
@@ -51,7 +51,8 @@ def test_where_no_part_has_run_it_says_so(tmp_path: Path, place: str) -> None:
     ("typed", "merging"),
     [
         ("convert m raw --shard 0/2", "convert m raw --shard merge"),
-        ("convert --shard=0/2 m raw", "convert --shard merge m raw"),
+        ("convert --shard=0/2 m raw", "convert m raw --shard merge"),
+        ("convert --shard 0/2 m raw --shard 1/2", "convert m raw --shard merge"),
         ("convert --shard 0/2 -- m -raw", "convert --shard merge -- m -raw"),
         ("convert -- m -raw", "convert --shard merge -- m -raw"),  # of INGOT_SHARD
         ("convert m raw", "convert m raw --shard merge"),

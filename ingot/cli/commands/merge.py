@@ -113,12 +113,12 @@ def _find_store_commands(url: str) -> list[tuple[dict[str, Json], dict[str, Json
 
 
 def _merging_words(words: list[str]) -> list[str]:
-    """Return the words of a part as those of the merge; a shard may be set in the environment."""
-    for at, word in enumerate(words):
-        if word == "--":
-            return [*words[:at], "--shard", MERGE, *words[at:]]
+    """Return the words of a part as those of the merge; what is behind `--` stays behind it."""
+    end = words.index("--") if "--" in words else len(words)
+    options, remaining = iter(words[:end]), list[str]()
+    for word in options:
         if word == "--shard":
-            return [*words[: at + 1], MERGE, *words[at + 2 :]]
-        if word.startswith("--shard="):
-            return [*words[:at], "--shard", MERGE, *words[at + 1 :]]
-    return [*words, "--shard", MERGE]
+            next(options, None)
+        elif not word.startswith("--shard="):
+            remaining.append(word)
+    return [*remaining, "--shard", MERGE, *words[end:]]
