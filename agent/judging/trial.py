@@ -119,10 +119,9 @@ def _shown_problem(problem: Problem, shown: dict[tuple[str, str], Problem]) -> P
     """A problem of the real rows, with what is quoted of the redacted ones."""
     if problem.code not in _QUOTING:
         return problem
-    actual = (
-        problem.got if problem.code == "unresolved_path" else "(not shown)"
-    )  # a path of the mapping
-    hidden = replace(problem, got=actual, nearest=None, values=())
+    # An unresolved path is one of the mapping itself.
+    got = problem.got if problem.code == "unresolved_path" else "(not shown)"
+    hidden = replace(problem, got=got, nearest=None, values=())
     return shown.get((problem.pointer, problem.code), hidden)
 
 

@@ -369,9 +369,8 @@ def slice_shards(shard: Shard, parts: int) -> Iterator[Shard]:
         return
     text_ends = np.cumsum(pc.binary_length(shard.texts).to_numpy())
     size = max(1, min(SHARD_BYTES, -(-int(text_ends[-1]) // parts)))
-    part_numbers = (
-        np.maximum(text_ends - 1, 0) // size
-    )  # which part the last byte of each text is in
+    # Which part the last byte of each text is in.
+    part_numbers = np.maximum(text_ends - 1, 0) // size
     if shard.kinds is not None:
         begins = np.flatnonzero(shard.kinds == NEW_DOCUMENT)
         part_numbers = np.repeat(part_numbers[begins], np.diff([*begins, len(shard.kinds)]))

@@ -347,9 +347,8 @@ def _expected_tokens(profile: Profile, sample: Sample) -> int:
     if sample.whole or not profile.tokens.occurrences:
         return distinct
     longer = sample.total / sample.rows if sample.total else _GROWTH
-    new = (
-        profile.tokens.once / profile.tokens.occurrences
-    )  # how likely the next one is new (Good, Turing)
+    # How likely the next one is new (Good, Turing).
+    new = profile.tokens.once / profile.tokens.occurrences
     return round(distinct + new * profile.tokens.occurrences * math.log(max(1.0, longer)))
 
 

@@ -284,10 +284,9 @@ def ensure_cache(split: Split, folder: Path) -> Path:
                     raise
                 locked = False  # each makes its own, and the last one stays
             if not _is_cache_of(target, split):
+                # Those of killed processes: nobody else writes now.
                 for unfinished in folder.glob(f".{target.name}.*") if locked else ():
-                    unfinished.unlink(
-                        missing_ok=True
-                    )  # of killed processes: nobody else writes now
+                    unfinished.unlink(missing_ok=True)
                 write_cache(split, target)
     except OSError as error:
         problem = f"cannot be written: {error.strerror or error}"
